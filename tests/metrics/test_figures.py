@@ -29,6 +29,7 @@ TYPES = {
     "taskyard_tasks_after_others": "gauge",
     "taskyard_operations": "gauge",
     "taskyard_tasks_noticed": "gauge",
+    "taskyard_tasks_deadlocked": "gauge",
     "taskyard_targets_blocked": "gauge",
     "taskyard_tasks_retained": "gauge",
     "taskyard_namespaces": "gauge",

@@ -205,4 +205,5 @@ LIFTS: Final[dict[str, Callable[[World, float, Job, WaitReason], None]]] = {
     "no_host": _bring_host,
     "no_action": _bring_host,
     "no_credit": _bring_host,
+    "deadlock": _bring_host,
 }

@@ -13,10 +13,11 @@ from .queue.keys import KeyWaits
 
 
 class Noticed(NamedTuple):
-    """How many queued tasks no live host may run, and how many there are of each notice."""
+    """How many queued tasks no live host may run, how many there are of each notice, and how many are in a deadlock."""
 
     waiting: int
     notices: dict[str, int]
+    deadlocked: int = 0
 
 
 NOTHING_NOTICED: Final = Noticed(0, {})
@@ -89,6 +90,7 @@ class Totals:
     retained: int = 0
     operations: int = 0
     noticed: int = 0
+    deadlocked: int = 0
     namespaces: int = 0
     schedules: int = 0
     triggers_pending: int = 0

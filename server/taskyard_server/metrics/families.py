@@ -47,6 +47,10 @@ def totals_families(totals: Totals) -> list[Metric]:
         "tasks_parked": ("Tasks that wait for answers, times or other tasks, without a lease.", totals.parked),
         "tasks_after_others": ("Pending tasks that wait for others to end.", totals.after_others),
         "tasks_noticed": ("Queued tasks that no live host may run.", totals.noticed),
+        "tasks_deadlocked": (
+            "Of these the ones whose hosts are full of tasks with waiting children.",
+            totals.deadlocked,
+        ),
         "targets_blocked": (
             "Targets that a paused or failed task blocks.",
             totals.blocked_targets,

@@ -199,8 +199,8 @@ def test_hosts_are_full_of_tasks_that_have_children_waiting(yard):
     standing = "; all that they run has children waiting: where it waits for these, nothing ends"
     assert standing not in reason(yard, child, WaitKind.NO_CREDIT).message
     other = yard.submit(parent_id=parents[1].id)
-    assert reason(yard, other, WaitKind.NO_CREDIT).message.endswith(f"2 of 2 slots are in use{standing}")
-    assert standing not in reason(yard, other, WaitKind.NO_CREDIT, OWN).message
+    assert reason(yard, other, WaitKind.DEADLOCK).message.endswith(f"2 of 2 slots are in use{standing}")
+    assert reason(yard, other, WaitKind.DEADLOCK, OWN).message.endswith(f"none has credit or waits for tasks{standing}")
 
 
 def test_the_tab_executor_is_a_host_that_is_never_named(yard):

@@ -89,8 +89,10 @@ def test_children_whose_parents_hold_all_slots_have_a_notice_until_one_is_free(m
     leases = yard.dispatch()
     children = [yard.submit(parent_id=parent.id, deadline=DEADLINE) for parent in parents]
     look(yard)
-    (text,) = look(yard, 10)
-    assert text.startswith("all slots of the hosts that may run the action click are held by tasks that have children")
+    assert look(yard, 4) == []
+    (text,) = look(yard, 1)
+    assert text.startswith("deadlock: all slots of the hosts that may run the action click are held by tasks that have")
+    assert noticed(yard) == Noticed(2, {text: 2}, deadlocked=2)
     assert [notice(child) for child in children] == [text, text]
     yard.start(leases[0])
     yard.complete(leases[0])

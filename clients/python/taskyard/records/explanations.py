@@ -37,6 +37,7 @@ class WaitKind(StrEnum):
     NO_ACTION = "no_action"
     """Live hosts have the project and the capabilities, but none of them offers the action: `name`."""
     NO_CREDIT = "no_credit"
+    DEADLOCK = "deadlock"
     """Live hosts offer the action, `name`, but none of them has a free slot: `used`, `limit`."""
     MAX_CONCURRENT = "max_concurrent"
     """As many tasks of triggers are in flight as may be: `used`, `limit`."""

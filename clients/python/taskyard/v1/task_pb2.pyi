@@ -2487,6 +2487,10 @@ class WaitReason(_message.Message):
         """The task is parked, and waits for a time: `name`, `until`."""
         KIND_TIME: WaitReason._Kind.ValueType  # 17
         """Same as `time`."""
+        deadlock: WaitReason._Kind.ValueType  # 18
+        """Deadlock: all hosts that offer its action are full, and something waits below each task that they run."""
+        KIND_DEADLOCK: WaitReason._Kind.ValueType  # 18
+        """Same as `deadlock`."""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper):
         """Kind is the kind of the reason."""
@@ -2567,6 +2571,10 @@ class WaitReason(_message.Message):
     """The task is parked, and waits for a time: `name`, `until`."""
     KIND_TIME: WaitReason.Kind.ValueType  # 17
     """Same as `time`."""
+    deadlock: WaitReason.Kind.ValueType  # 18
+    """Deadlock: all hosts that offer its action are full, and something waits below each task that they run."""
+    KIND_DEADLOCK: WaitReason.Kind.ValueType  # 18
+    """Same as `deadlock`."""
 
     KIND_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int

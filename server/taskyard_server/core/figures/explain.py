@@ -54,6 +54,7 @@ class WaitKind(StrEnum):
     NO_HOST = "no_host"
     NO_ACTION = "no_action"
     NO_CREDIT = "no_credit"
+    DEADLOCK = "deadlock"
     MAX_CONCURRENT = "max_concurrent"
     DRAINING = "draining"
     PAUSED = "paused"
@@ -99,7 +100,14 @@ class Sight(NamedTuple):
 
 SEES_ALL: Final = Sight()
 BEYOND_THE_QUEUE: Final = frozenset(
-    {WaitKind.NO_HOST, WaitKind.NO_ACTION, WaitKind.NO_CREDIT, WaitKind.MAX_INFLIGHT, WaitKind.DRAINING}
+    {
+        WaitKind.NO_HOST,
+        WaitKind.NO_ACTION,
+        WaitKind.NO_CREDIT,
+        WaitKind.DEADLOCK,
+        WaitKind.MAX_INFLIGHT,
+        WaitKind.DRAINING,
+    }
 )
 """Reasons that hold for all tasks alike: a task that has no others stands in the order of claims."""
 
@@ -287,9 +295,10 @@ def _no_credit(children: Children, offering: list[Host], action: str, sight: Sig
         counted = [f"{count} {word}" for count, word in ((draining, "draining"), (resting, "resting")) if count]
         if counted:
             message = f"{message} ({', '.join(counted)})"
-        if all(stands_still(children, host) for host in offering):
-            message = f"{message}; all that they run has children waiting: where it waits for these, nothing ends"
-    return WaitReason(WaitKind.NO_CREDIT, message, name=action, used=used, limit=limit)
+    if not all(stands_still(children, host) for host in offering):
+        return WaitReason(WaitKind.NO_CREDIT, message, name=action, used=used, limit=limit)
+    message = f"{message}; all that they run has children waiting: where it waits for these, nothing ends"
+    return WaitReason(WaitKind.DEADLOCK, message, name=action, used=used, limit=limit)
 
 
 def _has_room(scheduler: Scheduler, now: float, offer: Offer, kind: Kind) -> bool:

@@ -43,7 +43,9 @@ def add_to_totals(totals: Totals, scheduler: Scheduler) -> None:
     totals.paused += life.counts.paused
     totals.parked += life.counts.parked
     totals.blocked_targets += life.targets.blocked
-    totals.noticed += scheduler.dispatcher.notices.noticed(life.agents).waiting
+    noticed = scheduler.dispatcher.notices.noticed(life.agents)
+    totals.noticed += noticed.waiting
+    totals.deadlocked += noticed.deadlocked
     totals.after_others += len(life.predecessors)
     totals.retained += len(life.retention)
     totals.namespaces += 1

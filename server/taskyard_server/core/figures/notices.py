@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 MAX_NOTICES: Final = 100
 """This many are told in the figures, those of most tasks."""
 MAX_TEXT_LENGTH: Final = 500
+DEADLOCK_SHARE: Final = 0.5
+"""Of the time after which there is a notice: of hosts that stand still it comes sooner, since nobody has to be lost."""
 STANDING: Final = (
-    "all slots of the hosts that may run the action {action} are held by tasks that have children waiting: where they "
-    "wait for these, none ends (docs/use/faq.md)"
+    "deadlock: all slots of the hosts that may run the action {action} are held by tasks that have children waiting: "
+    "where they wait for these, none ends (docs/use/faq.md)"
 )
 MAX_MATCHES = 20_000
 """This many matches of a kind and a profile are made in one look, which take some milliseconds. Tests lower it."""
@@ -49,12 +51,16 @@ class Notices:
         self._liveness = liveness
         self._hosts = hosts
         self._profile_of = profile_of
-        self._noticed: dict[Bucket, None] = {}
+        # True for those that are in a deadlock.
+        self._noticed: dict[Bucket, bool] = {}
         # The buckets that are left of a look, the next one last.
         self._left: list[Bucket] = []
 
     def look(self, now: float, after_secs: float) -> list[str]:
-        """See which kinds no live host may run, for `after_secs` at least. Returns the notices that are new."""
+        """See which kinds no live host may run, for `after_secs` at least. Returns the notices that are new.
+
+        Half of that is enough for a deadlock.
+        """
         # Of hosts that are part of the server nobody is told.
         told: dict[HostProfile, bool] = {}
         moving: set[HostProfile] = set()
@@ -74,7 +80,7 @@ class Notices:
         if not self._left:
             self._left = list(self._ready)
             present = dict.fromkeys(self._left)
-            self._noticed = {bucket: None for bucket in self._noticed if bucket in present}
+            self._noticed = {bucket: stands for bucket, stands in self._noticed.items() if bucket in present}
         matches, new = 0, []
         while self._left and matches <= MAX_MATCHES:
             bucket = self._left.pop()
@@ -83,7 +89,7 @@ class Notices:
             able = [profile for profile in offering if profile.may_run(*bucket.kind[:4])]
             if not moving.isdisjoint(able):
                 self._clear(bucket)
-            elif self._is_noticed(now, bucket, after_secs):
+            elif self._is_noticed(now, bucket, after_secs * (DEADLOCK_SHARE if able else 1)):
                 matches += len(lost)
                 lost_ones = [host for host in lost if host.profile.may_run(*bucket.kind[:4])]
                 lacking = notice_text(bucket.kind, [profile for profile in offering if told[profile]])
@@ -91,7 +97,7 @@ class Notices:
                 if bucket.notice is None:
                     new.append(text)
                 bucket.notice = text
-                self._noticed[bucket] = None
+                self._noticed[bucket] = bool(able)
         return new
 
     def host_came(self, profile: HostProfile) -> None:
@@ -105,13 +111,15 @@ class Notices:
         if not self._noticed:
             return NOTHING_NOTICED
         counts: dict[str, int] = {}
+        deadlocked = 0
         for agent in agents.by_id.values():
             for lane in agent.lanes:
                 notice = lane.bucket.notice
                 if notice is not None and (count := lane.count):
                     counts[notice] = counts.get(notice, 0) + count
+                    deadlocked += count if self._noticed.get(lane.bucket) else 0
         most = nlargest(MAX_NOTICES, counts.items(), key=_count)
-        return Noticed(sum(counts.values()), dict(most))
+        return Noticed(sum(counts.values()), dict(most), deadlocked)
 
     def _is_noticed(self, now: float, bucket: Bucket, after_secs: float) -> bool:
         """True if it has been so for long enough that no host may run a kind of which there are tasks, or were."""
