@@ -5,15 +5,17 @@ import { Artifacts } from "./artifacts.js";
 import { type Batch, batchFrom, type SubmittedBatch, submittedBatchFrom } from "./batches.js";
 import { Calls } from "./calls.js";
 import type { ClientOptions, EndOptions, GiveUp, ListOptions } from "./client_options.js";
-import type { RunOptions, SubmitOptions, Wire } from "./client_options.js";
+import type { QuestionsOptions, RunOptions, SubmitOptions, Wire } from "./client_options.js";
 import { type GetBatchResponse, SubmitBatchRequestSchema } from "./gen/taskyard/v1/batch_pb.js";
 import type { OutputService } from "./gen/taskyard/v1/output_pb.js";
 import type { GetStatsResponse } from "./gen/taskyard/v1/stats_pb.js";
 import type { TaskService } from "./gen/taskyard/v1/task_pb.js";
 import { LargeParams, refusedBatch } from "./large_params.js";
+import { listQuestions, listTasks, pagesOf } from "./listing.js";
 import { failureOf } from "./outcomes.js";
 import { OutageLog } from "./outage_log.js";
 import { outputOf } from "./payloads.js";
+import type { OpenQuestion } from "./questions.js";
 import type { Stopping } from "./queueing.js";
 import { type OutputChunk, type OutputOptions, readChunks } from "./reading.js";
 import { portableHash } from "./sha256.js";
@@ -23,9 +25,9 @@ import {
   fieldsOf,
   type NewSingleTask,
   type NewTask,
-  selectorOf,
   stateOf,
   type Submitted,
+  submittedFrom,
   submitRequest,
   type Task,
   taskFrom,
@@ -34,7 +36,7 @@ import {
 import { untilRoom } from "./retrying.js";
 import { Submitter } from "./submitting.js";
 import { stop, transition } from "./transitions.js";
-import { checkCount, dateOf, timestampFrom, valueFrom } from "./values.js";
+import { checkCount, valueFrom } from "./values.js";
 import { waitUntilEnded } from "./waiting.js";
 import { type TaskEvent, watchEvents, type WatchOptions } from "./watching.js";
 
@@ -113,16 +115,7 @@ export class Client {
     const { signal, whenFull } = options;
     const request = submitRequest(task, this.#agentId, this.#parentId());
     const submitOnce = () => this.#submissions.submit(request, Boolean(task.idempotencyKey), signal);
-    const answer = await (whenFull === "wait" ? untilRoom(submitOnce, signal) : submitOnce());
-    const id = answer.taskId ?? "";
-    return {
-      id,
-      taskId: id,
-      state: stateOf(answer.state),
-      position: answer.position ?? 0,
-      createdAt: dateOf(answer.createdAt) ?? new Date(0),
-      existing: answer.existing ?? false,
-    };
+    return submittedFrom(await (whenFull === "wait" ? untilRoom(submitOnce, signal) : submitOnce()));
   }
 
   /**
@@ -220,25 +213,8 @@ export class Client {
    * Lists the retained tasks that match all given filters, in order of submission unless the options say otherwise.
    * Reads page after page as needed.
    */
-  async *list(options: ListOptions = {}): AsyncGenerator<Task, void, undefined> {
-    const { agent, agentId = agent, states, signal, ...others } = options;
-    const filters = {
-      ...others,
-      agentId,
-      state: states?.join(","),
-      labels: selectorOf(options.labels),
-      createdFrom: timestampFrom(options.createdFrom),
-      createdUntil: timestampFrom(options.createdUntil),
-      endedFrom: timestampFrom(options.endedFrom),
-      endedUntil: timestampFrom(options.endedUntil),
-    };
-    let pageToken: string | undefined;
-    do {
-      const request = { ...filters, pageToken };
-      const page = await this.stubs.tasks.listTasks(request, { signal });
-      yield* page.tasks.map(taskFrom);
-      pageToken = page.nextPageToken;
-    } while (pageToken);
+  list(options: ListOptions = {}): AsyncGenerator<Task, void, undefined> {
+    return listTasks(this.stubs.tasks, options);
   }
 
   /**
@@ -248,12 +224,9 @@ export class Client {
    */
   async getBatch(batchId: string, options: GiveUp = {}): Promise<Batch> {
     const pages: GetBatchResponse[] = [];
-    let pageToken: string | undefined;
-    do {
-      const page = await this.stubs.batches.getBatch({ batchId, pageToken }, { signal: options.signal });
-      pages.push(page);
-      pageToken = page.nextPageToken;
-    } while (pageToken);
+    const read = (pageToken?: string) =>
+      this.stubs.batches.getBatch({ batchId, pageToken }, { signal: options.signal });
+    for await (const page of pagesOf(read)) pages.push(page);
     return batchFrom(batchId, pages);
   }
 
@@ -304,12 +277,39 @@ export class Client {
   }
 
   /**
-   * The steps of a task, what it has done once and for all, in the order in which they were recorded.
+   * The steps of a task, what it has done once and for all and what came while it was parked, in the order in which they were
+   * recorded.
    *
    * @throws TaskyardError `not_found`; `permission_denied` for a viewer that is shown no payloads.
    */
   async steps(taskId: string, { signal }: GiveUp = {}): Promise<TaskStep[]> {
     return (await this.stubs.steps.listSteps({ taskId }, { signal })).steps.map(stepFrom);
+  }
+
+  // Questions of parked tasks
+
+  /**
+   * Lists the questions that are open, by the order in which their tasks were submitted. Reads page after page as needed.
+   *
+   * @param options `agentId`: only questions of tasks of this agent, default all. `pageSize`: tasks in one answer of the
+   *   server, at most 1,000, the default. `signal`: gives the calls up.
+   */
+  questions(options: QuestionsOptions = {}): AsyncGenerator<OpenQuestion, void, undefined> {
+    return listQuestions(this.stubs.parks, options);
+  }
+
+  /**
+   * Answers a question. The first answer wins, and the same again is the same.
+   *
+   * @param answer The answer, a JSON value.
+   * @returns The state of the task: queued where it was parked.
+   * @throws TaskyardError `not_found`, `bad_request` for an answer that the question does not allow, `conflict` if it has another
+   *   answer or its time is over, `too_large` for more than 64 KiB.
+   * @throws TypeError if the answer is not JSON.
+   */
+  async answer(taskId: string, questionId: string, answer: unknown, { signal }: GiveUp = {}): Promise<TaskState> {
+    const request = { taskId, questionId, answer: valueFrom(answer, "answer") };
+    return stateOf((await this.stubs.parks.answerQuestion(request, { signal })).state);
   }
 
   // Interrupting and ending

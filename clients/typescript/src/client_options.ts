@@ -105,3 +105,11 @@ export interface ListOptions extends GiveUp {
   /** The number of tasks in one answer of the server, at most 1,000. Default 1,000. */
   pageSize?: number;
 }
+
+/** Which open questions to list. */
+export interface QuestionsOptions extends GiveUp {
+  /** Questions of tasks of this agent. Default all. */
+  agentId?: string;
+  /** The number of tasks in one answer of the server whose questions are listed, at most 1,000. Default 1,000. */
+  pageSize?: number;
+}

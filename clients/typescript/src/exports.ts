@@ -8,6 +8,7 @@ export type {
   EndOptions,
   GiveUp,
   ListOptions,
+  QuestionsOptions,
   RunOptions,
   SubmitOptions,
   Wire,
@@ -26,6 +27,7 @@ export type {
   UniqueWhile,
   Words,
 } from "./queueing.js";
+export type { OpenQuestion, Question, TaskPark, TaskWait } from "./questions.js";
 export type { OutputChunk, OutputOptions } from "./reading.js";
 export type { TaskStep } from "./steps.js";
 export type { Stubs } from "./stubs.js";

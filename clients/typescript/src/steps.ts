@@ -1,12 +1,18 @@
-/** The steps of tasks, what they have done once and for all, as callers read them (docs/rules.md, Steps). */
+/** The steps of tasks, what they have done once and for all and what came, as callers read them (docs/rules.md, Steps). */
 import type { JsonValue } from "@bufbuild/protobuf";
-import type { Step } from "./gen/taskyard/v1/step_pb.js";
+import { type Step, Step_Kind } from "./gen/taskyard/v1/step_pb.js";
 import { type Payload, payloadFrom } from "./payloads.js";
+import { type Question, questionFrom } from "./questions.js";
 import { dateOf, jsonOf } from "./values.js";
 
-/** A step that a task has recorded. `outputOf(step)` is its value. */
+/** Work that a task has recorded, or what came while it was parked. `outputOf(step)` is its value. */
 export interface TaskStep {
-  /** The name, which no other step of the task has. */
+  /**
+   * `work` that a host has recorded, the `answer` to a question, a `time` that came, or the `ends` of tasks. A kind that only
+   * a later server knows has its number as name.
+   */
+  kind: (typeof KINDS)[number];
+  /** The name, which no other step of its kind has in the task. */
   name: string;
   /** The value, absent without one. One that is too large is an artifact of the task: `{$artifact: {name, ...}}`. */
   result?: JsonValue;
@@ -20,11 +26,22 @@ export interface TaskStep {
   durationMs?: number;
   /** When the server took it. */
   recordedAt: Date;
+  /** What was asked. Absent unless the kind is `answer`. */
+  question?: Question;
+  /** Who answered. Absent unless somebody did. */
+  by?: string;
+  /** True if nothing came in time; of a question its default is then the result. Absent otherwise. */
+  expired?: boolean;
 }
+
+const KINDS = ["work", "answer", "time", "ends"] as const;
+const KIND_OF_NUMBER = new Map<number, TaskStep["kind"]>(KINDS.map((kind) => [Step_Kind[kind], kind]));
 
 /** The step of a message. */
 export function stepFrom(message: Step): TaskStep {
+  const number = message.kind || Step_Kind.work;
   const step: TaskStep = {
+    kind: KIND_OF_NUMBER.get(number) ?? (String(number) as TaskStep["kind"]),
     name: message.name ?? "",
     run: message.run ?? 1,
     attempt: message.attempt ?? 1,
@@ -33,5 +50,8 @@ export function stepFrom(message: Step): TaskStep {
   if (message.result) step.result = jsonOf(message.result) as JsonValue;
   if (message.output) step.output = payloadFrom(message.output) as Payload;
   if (message.durationMs !== undefined) step.durationMs = message.durationMs;
+  if (message.question) step.question = questionFrom(message.question);
+  if (message.by !== undefined) step.by = message.by;
+  if (message.expired) step.expired = true;
   return step;
 }

@@ -10,6 +10,7 @@ import {
   type Task as TaskMessage,
   Task_State,
   type SubmitTaskRequest,
+  type SubmitTaskResponse,
 } from "./gen/taskyard/v1/task_pb.js";
 import {
   type AfterPolicy,
@@ -21,6 +22,7 @@ import {
   wordsOf,
 } from "./queueing.js";
 import { inputFields, type Payload, payloadFrom } from "./payloads.js";
+import { parkFrom, type TaskPark } from "./questions.js";
 import { dateOf, jsonOf, plainObject, randomKey, timestampFrom } from "./values.js";
 
 const STATES = [
@@ -178,6 +180,7 @@ type Parts =
   | "attempts"
   | "artifacts"
   | "progress"
+  | "park"
   | "input"
   | "output"
   | keyof Words
@@ -227,6 +230,8 @@ export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Part
   run: number;
   /** The last reported progress. */
   progress?: Progress;
+  /** What it waits for while it is `parked`. Absent otherwise. */
+  park?: TaskPark;
   /** What it asks of the tasks in `after`. Absent unless it was set. */
   afterPolicy?: AfterPolicy;
   /** For how long its unique key is taken. Absent unless it was set. */
@@ -239,7 +244,7 @@ export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Part
 
 /** What a task has in another shape than its message, or not at all. */
 const SHAPED = new Set<string>(
-  "$typeName $unknown taskId agentId action state createdAt priority params hold run attempts artifacts retryPolicy progress result"
+  "$typeName $unknown taskId agentId action state createdAt priority params hold run attempts artifacts retryPolicy progress park result"
     .concat(
       " input output afterPolicy uniqueWhile onParentEnd onTargetFailure deadline startedAt completedAt notBefore",
     )
@@ -283,6 +288,7 @@ export function taskFrom(message: TaskMessage): Task {
   setDates(task, message, ["deadline", "startedAt", "completedAt", "notBefore"]);
   if (message.retryPolicy) task.retryPolicy = plain(message.retryPolicy);
   if (message.progress) task.progress = progressFrom(message.progress);
+  if (message.park) task.park = parkFrom(message.park);
   if (message.afterPolicy || message.uniqueWhile || message.onParentEnd) Object.assign(task, wordsOf(message));
   if (message.onTargetFailure) task.onTargetFailure = message.onTargetFailure as OnTargetFailure;
   return task;
@@ -321,6 +327,19 @@ export function submitRequest(task: NewSingleTask, agentId: string, parentId?: s
   if (afterIndexes?.length) throw new TypeError("afterIndexes: is for the tasks of a batch");
   if (inputIndexes) throw new TypeError("inputIndexes: is for the tasks of a batch");
   return create(SubmitTaskRequestSchema, { ...fieldsOf(fields, parentId), agentId: own, callbackUrl });
+}
+
+/** The acceptance of a message. */
+export function submittedFrom(message: SubmitTaskResponse): Submitted {
+  const id = message.taskId ?? "";
+  return {
+    id,
+    taskId: id,
+    state: stateOf(message.state),
+    position: message.position ?? 0,
+    createdAt: dateOf(message.createdAt) ?? new Date(0),
+    existing: message.existing ?? false,
+  };
 }
 
 /** The fields of a task in a batch, whose agent and callback are those of the batch. */
