@@ -6,11 +6,14 @@
  */
 import type { Assignment } from "./gen/taskyard/v1/lease_pb.js";
 import type { Report, TaskCompleted } from "./gen/taskyard/v1/runtime_host_pb.js";
+import type { NewWait } from "./gen/taskyard/v1/wait_pb.js";
 import { runFor } from "./current_task.js";
 import { ActionFailed, tracebackOf } from "./failures.js";
 import { Emitter } from "./emitting.js";
 import type { HeldArtifacts, HostArtifacts } from "./held_artifacts.js";
+import { HeldWaits } from "./held_waits.js";
 import type { Logger } from "./logger.js";
+import { isUnwinding } from "./parked.js";
 import { bytesOf, Output, outputFields, Payload } from "./payloads.js";
 import { RESULT } from "./references.js";
 import { type Key, keyOf, type LeaseName, reportOn, sizeOf } from "./reports.js";
@@ -102,11 +105,11 @@ export class Handlers {
         const artifacts = this.#artifacts.of(name, plain, stop.signal);
         const reporter = this.#reporter(name, stop.signal);
         const steps = artifacts.steps(plain, () => this.#session.maxPayloadBytes);
-        outcome = await this.#outcome(
-          new RunningTask(plain, name, stop.signal, reporter, artifacts, steps),
-          artifacts,
-          inputs,
-        );
+        const waits = new HeldWaits(steps, stop.signal, (text, error) => {
+          this.#logger.error(`task ${plain.id} (${plain.action}): ${text}`, error);
+        });
+        const running = new RunningTask(plain, name, stop.signal, reporter, artifacts, steps, waits);
+        outcome = await this.#outcome(running, artifacts, waits, inputs);
       }
     } catch (error) {
       // Whatever a task holds, it must not end this host, nor the next one that it is handed to.
@@ -138,6 +141,7 @@ export class Handlers {
   async #outcome(
     task: RunningTask,
     artifacts: HeldArtifacts,
+    waits: HeldWaits,
     inputs: Assignment["inputs"],
   ): Promise<Report | undefined> {
     const handler = this.#actions.handler(task.action);
@@ -155,17 +159,29 @@ export class Handlers {
     }
     let result: unknown;
     try {
-      result = await runFor(task, () => handler(task));
+      try {
+        result = await runFor(task, () => handler(task));
+      } finally {
+        waits.close();
+      }
       await task.emitted;
     } catch (error) {
       await task.emitted;
       if (task.signal.aborted) return undefined;
+      if (waits.parked) {
+        if (!isUnwinding(error)) waits.complain("what it has thrown is not reported", error);
+        return parked(task, waits.parked);
+      }
       if (error instanceof ActionFailed) {
         this.#logger.info(`task ${task.id} (${task.action}) failed: ${error.message}`);
         return failed(task, error, tracebackOf(error));
       }
       this.#logger.warn(`task ${task.id} (${task.action}) failed`, error);
       return failed(task, new ActionFailed(textOf(error)), tracebackOf(error));
+    }
+    if (waits.parked) {
+      waits.complain("what it has returned is not reported");
+      return parked(task, waits.parked);
     }
     let completed: Report;
     try {
@@ -205,6 +221,10 @@ function failed(task: RunningTask, failure: ActionFailed, traceback?: string): R
   const error = message.slice(0, MAX_ERROR_CHARS).toWellFormed() || "failed without a word";
   const value = { error, code, retryable: retryable ? undefined : false, retryAfterMs, traceback };
   return task.reportOf({ case: "failed", value });
+}
+
+function parked(task: RunningTask, waits: NewWait[]): Report {
+  return task.reportOf({ case: "parked", value: { waits } });
 }
 
 function unreadable(lease: LeaseName, error: unknown): Report {

@@ -1,18 +1,20 @@
 /** The steps of a task under its lease: those of earlier attempts are found by their names, others are recorded. */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { createHash } from "node:crypto";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { Client as Stub } from "@connectrpc/connect";
 import type { TaskyardError } from "./errors.js";
-import { NotRetryable } from "./failures.js";
 import { type StepService, StepSchema } from "./gen/taskyard/v1/step_pb.js";
 import type { HeldArtifacts } from "./held_artifacts.js";
+import { checkName, refused } from "./new_waits.js";
 import { bytesOf, Output, outputFields, outputOf, Payload } from "./payloads.js";
 import { referenceIn } from "./references.js";
 import type { LeaseName } from "./reports.js";
 import { stepFrom, type TaskStep } from "./steps.js";
 import type { Task } from "./tasks.js";
 
-const MAX_NAME = 256;
+/** The step whose work goes on here, and the run that it is of. */
+const within = new AsyncLocalStorage<{ run: HeldSteps; name: string }>();
 
 /** The steps of a task that a host has under a lease. */
 export class HeldSteps {
@@ -25,6 +27,9 @@ export class HeldSteps {
   /** The names of this run. */
   readonly #used = new Set<string>();
   #recorded: Promise<Map<string, TaskStep>> | undefined;
+  #underWay = 0;
+  /** Called when no step is under way any more. */
+  whenQuiet = () => {};
 
   /** `maxPayloadBytes` returns how large a result may be, 0 if the server has not told. */
   constructor(
@@ -43,20 +48,48 @@ export class HeldSteps {
     this.#maxPayloadBytes = maxPayloadBytes;
   }
 
+  /** Whether a step is done, recorded or looked for just now. */
+  get areUnderWay(): boolean {
+    return this.#underWay > 0;
+  }
+
+  /** The name of the step of this run whose work goes on here; undefined outside of them. */
+  get here(): string | undefined {
+    const store = within.getStore();
+    return store?.run === this ? store.name : undefined;
+  }
+
   /** Does a step, see `RunningTask.step`. */
-  async do(name: string, work: () => unknown): Promise<unknown> {
-    if (!name.trim() || [...name].length > MAX_NAME || !name.isWellFormed()) {
-      throw failed(name, "its name must have 1 to 256 characters, and not be blank");
+  do(name: string, work: () => unknown): Promise<unknown> {
+    return this.#during(() => this.#do(name, work));
+  }
+
+  /** The step of a kind and name that earlier attempts and runs have left behind; undefined if there is none. */
+  find(kind: TaskStep["kind"], name: string): Promise<TaskStep | undefined> {
+    return this.#during(async () => (await this.#earlier()).get(keyOf(kind, name)));
+  }
+
+  async #during<T>(part: () => Promise<T>): Promise<T> {
+    this.#underWay += 1;
+    try {
+      return await part();
+    } finally {
+      this.#underWay -= 1;
+      if (!this.#underWay) this.whenQuiet();
     }
+  }
+
+  async #do(name: string, work: () => unknown): Promise<unknown> {
+    checkName(`step '${name}'`, name);
     this.#signal.throwIfAborted();
     if (this.#used.has(name)) throw failed(name, "this run has it already: each step needs a name of its own");
     this.#used.add(name);
     let done: [unknown, ReturnType<typeof outputFields>, number];
     try {
-      const found = (await this.#earlier()).get(name);
+      const found = (await this.#earlier()).get(keyOf("work", name));
       if (found) return await this.#valueOf(found);
       const began = performance.now();
-      const value = await work();
+      const value = await within.run({ run: this, name }, work);
       const durationMs = Math.ceil(performance.now() - began);
       done = [...encoded(name, value), durationMs];
     } catch (error) {
@@ -69,12 +102,12 @@ export class HeldSteps {
     return value;
   }
 
-  /** The steps of earlier attempts and runs by their names. They are fetched once, and only if there are any. */
+  /** The steps of earlier attempts and runs by kind and name. They are fetched once, and only if there are any. */
   async #earlier(): Promise<Map<string, TaskStep>> {
     if (!this.#task.steps) return new Map();
     this.#recorded ??= this.#stub
       .fetchSteps(this.#lease, { signal: this.#signal })
-      .then(({ steps }) => new Map(steps.map((each) => [each.name ?? "", stepFrom(each)])));
+      .then(({ steps }) => new Map(steps.map(stepFrom).map((each) => [keyOf(each.kind, each.name), each])));
     try {
       return await this.#recorded;
     } catch (error) {
@@ -143,6 +176,10 @@ function plain(step: Pick<TaskStep, "result" | "output">): unknown {
   return step.output?.encoding ? step.output : outputOf<unknown>(step);
 }
 
-function failed(name: string, reason: string, code?: string, cause?: unknown): NotRetryable {
-  return new NotRetryable(`step '${name}': ${reason}`, { ...(code && { code }), cause });
+function keyOf(kind: TaskStep["kind"], name: string): string {
+  return `${kind} ${name}`;
+}
+
+function failed(name: string, reason: string, code?: string, cause?: unknown): Error {
+  return refused(`step '${name}'`, reason, code, cause);
 }

@@ -40,6 +40,8 @@ export { currentTask } from "./current_task.js";
 export { ActionFailed, NotRetryable, Retry } from "./failures.js";
 export { Host, type HostOptions } from "./host.js";
 export type { TaskInput } from "./inputs.js";
+export type { AskOptions, JoinOptions } from "./new_waits.js";
+export { Parked } from "./parked.js";
 export { Output } from "./payloads.js";
 export { saveArtifact } from "./saving.js";
 export type { Address, TlsOptions } from "./caller.js";

@@ -18,6 +18,7 @@ import {
 } from "@opentelemetry/api";
 import type { Client } from "./client.js";
 import type { SubmitOptions } from "./client_options.js";
+import { isUnwinding } from "./parked.js";
 import type { Handler, RunningTask } from "./running_task.js";
 import type { NewSingleTask, NewTask, Submitted } from "./tasks.js";
 
@@ -53,7 +54,8 @@ export class Tracing {
 
   /**
    * Wraps a handler: each attempt has a span of the kind CONSUMER, `process` and the action, below the trace context of the
-   * attempt. An attempt that is stopped, as by a cancel, has the attribute `taskyard.task.cancelled` and no error.
+   * attempt. An attempt that is stopped, as by a cancel, has the attribute `taskyard.task.cancelled` and no error; one that
+   * parks its task has `taskyard.task.parked`.
    *
    * @param handler The handler.
    * @returns A handler of the same action.
@@ -86,6 +88,7 @@ export class Tracing {
       return await context.with(trace.setSpan(parent, span), () => work(span));
     } catch (error) {
       if (stop?.aborted) span.setAttribute("taskyard.task.cancelled", true);
+      else if (isUnwinding(error)) span.setAttribute("taskyard.task.parked", true);
       else note(span, error);
       throw error;
     } finally {

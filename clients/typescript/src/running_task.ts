@@ -2,13 +2,18 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { NotRetryable } from "./failures.js";
 import { chunksOf } from "./chunking.js";
+import { TaskyardError } from "./errors.js";
 import type { HeldArtifacts } from "./held_artifacts.js";
 import type { HeldSteps } from "./held_steps.js";
+import type { HeldWaits } from "./held_waits.js";
 import type { NewChunk } from "./gen/taskyard/v1/output_pb.js";
 import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
+import type { NewWait } from "./gen/taskyard/v1/wait_pb.js";
 import type { TaskInput } from "./inputs.js";
+import { type AskOptions, type JoinOptions, newJoin, newQuestion, newSleep } from "./new_waits.js";
 import { inputOf } from "./payloads.js";
 import { type LeaseName, reportOn } from "./reports.js";
+import type { TaskStep } from "./steps.js";
 import type { Artifact, Task } from "./tasks.js";
 import type { ArtifactContent, ArtifactOptions } from "./uploading.js";
 import { checkCount, plainObject } from "./values.js";
@@ -75,6 +80,7 @@ export class RunningTask<I = JsonValue> {
   readonly #reporter: TaskReporter;
   readonly #artifacts: HeldArtifacts;
   readonly #steps: HeldSteps;
+  readonly #waits: HeldWaits;
   /** @internal Resolves once all that was said is on its way, or never will be. */
   emitted: Promise<unknown> = Promise.resolve();
 
@@ -86,6 +92,7 @@ export class RunningTask<I = JsonValue> {
     reporter: TaskReporter,
     artifacts: HeldArtifacts,
     steps: HeldSteps,
+    waits: HeldWaits,
   ) {
     this.task = task;
     this.fencingToken = lease.fencingToken;
@@ -96,6 +103,7 @@ export class RunningTask<I = JsonValue> {
     this.#reporter = reporter;
     this.#artifacts = artifacts;
     this.#steps = steps;
+    this.#waits = waits;
   }
 
   /**
@@ -236,12 +244,83 @@ export class RunningTask<I = JsonValue> {
    * @returns The value that is kept, which is the same in all runs: integers that no `number` holds are `bigint`. One that is
    *   too large for a message becomes an artifact by itself, and comes back as it was.
    * @throws TaskStopped once `signal` has aborted.
+   * @throws Parked once the task is parked, if its handler goes on all the same.
    * @throws TaskyardError `lease_lost`, `too_large` for one step too many, `cancelled` if `signal` aborts meanwhile.
    * @throws NotRetryable for a name that cannot be, or is used twice, and with the code `bad_result` for a value that cannot
    *   be kept.
    */
   step<T>(name: string, work: () => T | Promise<T>): Promise<T> {
-    return this.#steps.do(name, work) as Promise<T>;
+    return (this.#waits.parked ? this.#waits.refuse() : this.#steps.do(name, work)) as Promise<T>;
+  }
+
+  /**
+   * Asks a person, or an agent. Until somebody answers, the task is parked: without a lease and without a slot.
+   *
+   * The handler is unwound by `Parked`, which it lets through. Once there is an answer it begins from its start again, on any
+   * host, with its steps, and then this returns at once. What is no step is done again. What is awaited together, by
+   * `Promise.all`, is asked and waited for together, once no step is under way any more; the first thing that comes lets the
+   * task go on. `T` is not checked.
+   *
+   * @param id The id of the question, which no other of the task has: 1 to 128 letters, digits, `.`, `_` or `-`.
+   * @param text The question, for people, at most 10,000 characters. Required, unless there is a `url`.
+   * @param options `choices`: the answers that there are, default any. `schema`: the JSON Schema of the answer, default any
+   *   JSON. `default`: the answer that counts if nobody gives one in time, default none: then the task fails, with the code
+   *   `question_expired`. `timeoutMs`: how long it can be answered, default a week. `url`: an address to visit, default none.
+   * @returns The answer.
+   * @throws Parked if there is no answer yet.
+   * @throws NotRetryable for a question that cannot be asked, that this run has asked already, or that is asked within a step.
+   * @throws TaskStopped once `signal` has aborted, TaskyardError `lease_lost`.
+   */
+  ask<T = JsonValue>(id: string, text = "", options: AskOptions = {}): Promise<T> {
+    return this.#wait(
+      () => newQuestion(id, text, options),
+      ({ result }) => (result ?? null) as T,
+    );
+  }
+
+  /**
+   * Waits for a time without a lease and without a slot, as `ask` waits for an answer.
+   *
+   * @param ms How long, in milliseconds, at most 366 days. It counts from the first time.
+   * @param name The name, which no other sleep of the task has. Default `sleep`.
+   * @throws Parked if it is not over yet.
+   * @throws NotRetryable, TaskStopped and TaskyardError as `ask`.
+   */
+  sleep(ms: number, name = "sleep"): Promise<void> {
+    return this.#wait(
+      () => newSleep(name, ms),
+      () => {},
+    );
+  }
+
+  /**
+   * Waits for the end of tasks, in whatever way they end, without a lease and without a slot, as `ask` waits for an answer.
+   *
+   * @param tasks The tasks, or their ids, at most 10,000. They are children of this task, or of its agent.
+   * @param options `name`: which no other join of the task has, default `join`. `timeoutMs`: how long at most, in
+   *   milliseconds, default as long as it takes.
+   * @throws Parked if some have not ended yet.
+   * @throws TaskyardError `deadline_exceeded` if they have not ended in time, `lease_lost`.
+   * @throws NotRetryable and TaskStopped as `ask`.
+   */
+  async join(tasks: Iterable<string | { id: string }>, options: JoinOptions = {}): Promise<void> {
+    const { name = "join", timeoutMs } = options;
+    const ids = Array.from(tasks, (each) => (typeof each === "string" ? each : each.id));
+    if (!ids.length) return;
+    await this.#wait(
+      () => newJoin(name, ids, timeoutMs),
+      ({ expired }) => {
+        if (expired) throw new TaskyardError("deadline_exceeded", `join '${name}': the tasks have not ended in time`);
+      },
+    );
+  }
+
+  /** Waits for what `make` makes, and reads the step that it has become. */
+  #wait<T>(make: () => NewWait, read: (step: TaskStep) => T): Promise<T> {
+    const done = (async () => read(await this.#waits.until(make())))();
+    // One that is left behind must not end the process by its rejection.
+    done.catch(() => {});
+    return done;
   }
 
   /**

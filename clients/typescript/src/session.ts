@@ -423,8 +423,9 @@ export class Session {
     const isDue = stageOf(report) === "final" || (stageOf(report) === "started" && lease.assignment);
     if (!isDue) return;
     if (error.retryable) this.#refusedForNow.push(report);
-    else if (report.event.case === "completed") {
-      this.#reports.add(failureInstead(report, `result refused: ${error.error}`, error.code ?? "internal"));
+    else if (report.event.case === "completed" || report.event.case === "parked") {
+      const what = report.event.case === "parked" ? "park" : "result";
+      this.#reports.add(failureInstead(report, `${what} refused: ${error.error}`, error.code ?? "internal"));
     } else if (isRelease) this.#forget(lease.key);
     else this.#giveBack(lease);
   }

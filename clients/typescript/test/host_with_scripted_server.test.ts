@@ -72,6 +72,27 @@ test("the tasks of a host that is asked back go on", async () => {
   assert.deepEqual(await second.nextReports(), ["a completed"]);
 });
 
+test("a park whose answer was lost with its stream is reported again, with all that is waited for", async () => {
+  host.action("ask", (task) => Promise.all([task.ask("a", "A?"), task.sleep(500)]));
+  const first = await server.nextStream();
+  first.welcome();
+  first.assign("a", undefined, "ask");
+  assert.deepEqual(await first.nextReports(), ["a started"]);
+  first.take();
+  assert.deepEqual(await first.nextReports(), ["a parked"]);
+  first.break();
+  const second = await server.nextStream();
+  assert.deepEqual(second.listed, ["a1"]);
+  second.welcome({ kept: [{ taskId: "a", fencingToken: 1, leaseSecs: 60 }] });
+  const [report] = (await second.next("reports")).reports;
+  const waits = report?.event.case === "parked" ? report.event.value.waits : [];
+  const told = waits.map(({ name, event }) => [name, event.case, event.case === "sleepSecs" && event.value]);
+  assert.deepEqual(told, [
+    ["a", "question", false],
+    ["sleep", "sleepSecs", 0.5],
+  ]);
+});
+
 test("a host that is asked back is back at once", async () => {
   (await server.nextStream()).welcome();
   const gaps: number[] = [];

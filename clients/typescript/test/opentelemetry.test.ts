@@ -5,7 +5,7 @@ import { context, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import type { Client } from "../src/client.js";
-import { ActionFailed, type RunningTask, TaskStopped, TaskyardError } from "../src/index.js";
+import { ActionFailed, Parked, type RunningTask, TaskStopped, TaskyardError } from "../src/index.js";
 import { Tracing, withTrace } from "../src/opentelemetry.js";
 import type { NewSingleTask } from "../src/tasks.js";
 
@@ -131,5 +131,12 @@ test("a stopped attempt is no error", async () => {
   await assert.rejects(async () => tracing.handler(() => Promise.reject(stopped))(task), stopped);
   const span = onlySpan();
   assert.equal(span.attributes["taskyard.task.cancelled"], true);
+  assert.equal(span.status.code, SpanStatusCode.UNSET);
+});
+
+test("an attempt that parks its task is no error", async () => {
+  await assert.rejects(async () => tracing.handler(() => Promise.reject(new Parked()))(running()), Parked);
+  const span = onlySpan();
+  assert.equal(span.attributes["taskyard.task.parked"], true);
   assert.equal(span.status.code, SpanStatusCode.UNSET);
 });

@@ -74,9 +74,9 @@ export class HostStream {
     this.send({ case: "welcome", value: value as never });
   }
 
-  /** Hands out the first lease of a task of the action `work`. */
-  assign(taskId: string, target?: string): void {
-    const task = { taskId, action: "work", target };
+  /** Hands out the first lease of a task, of the action `work` unless another is given. */
+  assign(taskId: string, target?: string, action = "work"): void {
+    const task = { taskId, action, target };
     const lease = { taskId, fencingToken: 1, leaseSecs: 60 };
     this.send({ case: "assignments", value: { assignments: [{ lease, task }] } });
   }

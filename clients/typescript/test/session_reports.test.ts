@@ -77,6 +77,16 @@ test("a result that the server refuses becomes a failure", () => {
   assert.ok(host.session.isFinished);
 });
 
+test("a park that the server refuses becomes a failure", () => {
+  host.begin("a1");
+  host.endWith("a1", reportFor("a1", { case: "parked", value: {} }));
+  same(host.writeAll(), ["a parked", "credit 1"]);
+  host.answer("bad_request");
+  const event = host.nextReports().reports[0]?.event;
+  assert.ok(event?.case === "failed");
+  same([event.value.error, event.value.retryable], ["park refused: for a reason", false]);
+});
+
 test("a failure that the server refuses becomes a release, and a refused release ends the lease", () => {
   host.begin("a1");
   host.endWith("a1", reportFor("a1", { case: "failed", value: { error: "no" } }));
