@@ -243,6 +243,15 @@ class Program {
         const steps = await client.steps(text("task"));
         return { steps: steps.map(({ name, run, attempt }) => `${name} ${run} ${attempt}`) };
       }
+      case "list_questions": {
+        const questions: string[] = [];
+        for await (const { taskId, questionId, question } of client.questions()) {
+          if (taskId === text("task")) questions.push(`${questionId} ${question?.text}`);
+        }
+        return { questions };
+      }
+      case "answer":
+        return { state: await client.answer(text("task"), text("question"), args.answer ?? null) };
       case "result": {
         const ended = await client.wait(text("task"), { timeoutMs: number("ms") });
         const { pad, ...value } = outputOf<JsonObject>(ended) ?? {};
@@ -379,16 +388,16 @@ async function play(steps: Step[]): Promise<void> {
 async function serve(): Promise<void> {
   const host = new Host({ ...connection, hostId: given["host-id"], slots: Number(given.slots), handleSignals: true });
   host.action("work", async (task) => {
-    const { pad, steps = [] } = task.params;
+    const { pad, asks, steps = [] } = task.params;
     const here = { language: "typescript", process: process.pid };
     const done: JsonValue[] = [];
     for (const name of steps as string[]) {
       done.push(await task.step(name, () => here));
     }
+    const answer = asks === undefined ? undefined : await task.ask("go", "Go?");
     const handed = Object.entries(task.inputs).map(([name, input]) => [name, input.value()]);
     const worked = (await work(task)) as JsonObject;
-    const result = { ...here, steps: done, ...worked, ...Object.fromEntries(handed) };
-    return pad === undefined ? result : { ...result, pad };
+    return { ...here, steps: done, answer, pad, ...worked, ...Object.fromEntries(handed) };
   });
   await host.run();
 }

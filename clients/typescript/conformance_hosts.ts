@@ -2,7 +2,16 @@
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { ActionFailed, Host, type HostOptions, Output, type RunningTask, TaskyardError } from "@taskyard/client";
+import {
+  ActionFailed,
+  connect,
+  Host,
+  type HostOptions,
+  Output,
+  Parked,
+  type RunningTask,
+  TaskyardError,
+} from "@taskyard/client";
 
 /** A host in the background that counts how its handlers begin and end. */
 export class ObservedHost {
@@ -41,6 +50,7 @@ export class ObservedHost {
     });
     this.#add("take", take);
     this.#add("steps", steps);
+    this.#add("parks", (task) => parks(task, options));
     this.#add("crash", async (task) => {
       throw new RangeError(String(task.params.text));
     });
@@ -63,11 +73,15 @@ export class ObservedHost {
   #add(action: string, handler: (task: RunningTask) => Promise<unknown>): void {
     this.#host.action(action, async (task) => {
       this.begun += 1;
+      let isParked = false;
       try {
         return await handler(task);
+      } catch (error) {
+        isParked = error instanceof Parked;
+        throw error;
       } finally {
         if (task.signal.aborted) this.stopped += 1;
-        else this.ended += 1;
+        else if (!isParked) this.ended += 1;
       }
     });
   }
@@ -102,6 +116,20 @@ async function steps(task: RunningTask): Promise<JsonObject> {
   }
   if (task.attempt < Number(task.params.until ?? 0)) throw new ActionFailed("again");
   return { done, attempts: found.map(({ attempt }) => attempt), bytes: found.map(({ pad }) => pad.length) };
+}
+
+async function parks(task: RunningTask, options: HostOptions): Promise<JsonObject> {
+  const { ask, choices, sleep_ms, join } = task.params;
+  const result: JsonObject = { before: await task.step("before", () => task.attempt) };
+  if (ask !== undefined) result.answer = await task.ask("go", String(ask), choices ? { choices: choices as [] } : {});
+  if (sleep_ms !== undefined) await task.sleep(Number(sleep_ms), "nap");
+  if (join !== undefined) {
+    await task.join(join as string[], { name: "all" });
+    const client = connect(options);
+    result.ends = await Promise.all((join as string[]).map(async (id) => (await client.get(id)).state));
+    await client.close();
+  }
+  return result;
 }
 
 export function hashOf(data: Uint8Array): string {
