@@ -15,7 +15,7 @@ from typing import Any, Final
 from taskyard.v1 import batch_pb2, lease_pb2
 from taskyard.v1 import runtime_host_pb2 as host_pb
 from taskyard.v1 import task_pb2 as pb
-from taskyard_server.core.attempts import PERSON_HAS_TAB, TAB_HANDED_OFF
+from taskyard_server.core.attempts import PERSON_HAS_TAB, is_handed_off
 from taskyard_server.core.batches import BatchSubmission
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event, EventKind
@@ -26,6 +26,7 @@ from taskyard_server.core.task import (
     NO_EXTRAS,
     NO_HISTORY,
     NO_OPTIONS,
+    PARKED,
     PENDING,
     TERMINAL,
     Existing,
@@ -291,7 +292,7 @@ def _current_parts(task: Task, bare: bool) -> list[bytes]:
     )
     if task.lane is not None and task.lane.bucket.notice is not None:
         add_text(parts, NOTICE, task.lane.bucket.notice)
-    elif task.state is PENDING and task.history.code == TAB_HANDED_OFF:
+    elif (task.state is PENDING or task.state is PARKED) and is_handed_off(task):
         add_text(parts, NOTICE, PERSON_HAS_TAB)
     if not bare:
         _add_results(parts, task)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from .history import TIME
 from .leases import StopReason
 from .runs.run_timeouts import RunTimeouts
-from .task import FAILED, PENDING, RUNNING
+from .task import FAILED, PARKED, PENDING, RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
 OVER_BUDGET: Final = "token limit exceeded"
 TAB_HANDED_OFF: Final = "tab_paused_handoff"
-"""The code of a task that is set back since a person has its tab (docs/rules.md, Executor answers)."""
-PERSON_HAS_TAB: Final = "a person has the tab; it is tried again until the deadline of the task"
+"""Begins the name of the wait of a task that is parked since a person has its tab, and is the code of one that is set
+back for that while an earlier version serves, too (docs/rules.md, Executor answers)."""
+HANDOFF_KEY: Final = f"{TIME}:{TAB_HANDED_OFF}"
+"""Begins the keys of such waits."""
+PERSON_HAS_TAB: Final = "a person has the tab; it is tried again from time to time"
 
 
 class Attempts:
@@ -128,3 +132,11 @@ class Attempts:
         """True if a task has used more tokens than its limit (docs/rules.md, Budgets)."""
         limit = task.token_limit
         return limit is not None and (task.history.tokens_used or 0) > limit
+
+
+def is_handed_off(task: Task) -> bool:
+    """True if a task waits since a person has its tab."""
+    park = task.history.park
+    if task.state is PARKED and park is not None:
+        return True in [wait.key.startswith(HANDOFF_KEY) for wait in park.waits]
+    return task.state is PENDING and task.history.code == TAB_HANDED_OFF

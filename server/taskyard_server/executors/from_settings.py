@@ -38,6 +38,7 @@ class ConfiguredExecutor:
             handed=handed,
             plain_actions=settings.executor_tab_actions,
             handoff_retry_secs=settings.executor_handoff_retry_secs,
+            handoff_max_retry_secs=settings.executor_handoff_max_retry_secs,
         )
 
     def take(self, settings: Settings) -> None:

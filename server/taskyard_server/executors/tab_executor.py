@@ -19,8 +19,10 @@ import httpx
 import structlog
 
 from taskyard_server.conversion.payload import params_to_json
-from taskyard_server.core.errors import LeaseLost, NotFound, Refusal, Unavailable
+from taskyard_server.core.attempts import HANDOFF_KEY, TAB_HANDED_OFF
+from taskyard_server.core.errors import LeaseLost, NotFound, Refusal, TooLarge, Unavailable
 from taskyard_server.core.events import Event
+from taskyard_server.core.history import TIME, Wait
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, Host, HostProfile, Tabs
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report, ReportKind
@@ -43,6 +45,7 @@ STARTED: Final = ReportKind.STARTED
 PROGRESS: Final = ReportKind.PROGRESS
 COMPLETED: Final = ReportKind.COMPLETED
 FAILED: Final = ReportKind.FAILED
+PARKED: Final = ReportKind.PARKED
 RELEASED: Final = ReportKind.RELEASED
 
 
@@ -87,8 +90,8 @@ class TabExecutor:
     """Forwards the tasks of one namespace. `max_answer_bytes` limits what is read of an answer.
 
     What it forwards of a task is what `handed` makes of it. While no runtime host is online it takes tasks without a
-    tab, too, whose action is among `plain_actions`: they fail. A task whose tab a person has goes back for
-    `handoff_retry_secs`.
+    tab, too, whose action is among `plain_actions`: they fail. A task whose tab a person has is parked for
+    `handoff_retry_secs`, then each time for twice as long, up to `handoff_max_retry_secs`.
     """
 
     def __init__(
@@ -103,11 +106,13 @@ class TabExecutor:
         handed: Callable[[Task], Task] | None = None,
         plain_actions: Iterable[str] = (),
         handoff_retry_secs: float = 5.0,
+        handoff_max_retry_secs: float = 60.0,
     ) -> None:
         self._engine = engine
         self._profile = HostProfile(tabs=Tabs.OR_PLAIN, plain_actions=frozenset(plain_actions))
         self._handed = handed
         self._handoff_retry_secs = handoff_retry_secs
+        self._handoff_max_retry_secs = handoff_max_retry_secs
         self._resolver = resolver
         self._namespace = namespace
         self._max_answer_bytes = max_answer_bytes
@@ -241,11 +246,27 @@ class TabExecutor:
             return [Report(COMPLETED, task.id, token, await self._act(execution, task, token))]
         except ActionFailed as failure:
             error, code = failure.error, failure.code
-            if failure.is_handed_off:
-                return [Report(RELEASED, task.id, token, code=code, retry_after_secs=self._handoff_retry_secs)]
             failed = Report(FAILED, task.id, token, error=error, code=code, retryable=failure.retryable)
+            if failure.is_handed_off:
+                return await self._set_aside(task, token, failed)
             told = details_of(failure)
             return [failed] if told is None else [Report(PROGRESS, task.id, token, told), failed]
+
+    async def _set_aside(self, task: Task, token: int, failed: Report) -> list[Report]:
+        """Park a task whose tab a person has. Where that cannot be: the reports of what becomes of it instead."""
+        met = () if task.history.park is None else task.history.park.met
+        tries = len([key for key in met if key.startswith(HANDOFF_KEY)])
+        secs = min(self._handoff_retry_secs * 2**tries, self._handoff_max_retry_secs)
+        # Each is a step of the task, whose names differ.
+        wait = Wait(TIME, f"{TAB_HANDED_OFF} {tries + 1}", self._engine.now() + secs)
+        try:
+            await self._report(Report(PARKED, task.id, token, waits=(wait,)))
+        except Unavailable:
+            # A replica of an earlier version serves beside this one.
+            return [Report(RELEASED, task.id, token, code=failed.code, retry_after_secs=secs)]
+        except TooLarge:
+            return [failed]
+        return []
 
     async def _act(self, execution: Execution, task: Task, token: int) -> bytes | None:
         """Send the action; its packed result. Raises `ActionFailed`."""

@@ -340,9 +340,16 @@ class Settings(BaseModel):
     )
     executor_handoff_retry_secs: PositiveSeconds = Field(
         default=5.0,
-        description="Seconds after which a task is tried again whose tab a person has (`tab_paused_handoff`).",
+        description="Seconds after which a task is tried again whose tab a person has (`tab_paused_handoff`); then "
+        "each time after twice as long, up to `executorHandoffMaxRetrySecs`.",
         validation_alias="executorHandoffRetrySecs",
         serialization_alias="executorHandoffRetrySecs",
+    )
+    executor_handoff_max_retry_secs: PositiveSeconds = Field(
+        default=60.0,
+        description="The most seconds between two tries of a task whose tab a person has.",
+        validation_alias="executorHandoffMaxRetrySecs",
+        serialization_alias="executorHandoffMaxRetrySecs",
     )
     executor_token: BearerToken | None = Field(
         default=None,

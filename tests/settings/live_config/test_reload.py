@@ -88,6 +88,7 @@ AFTER_RESTART = {
     "refuseUnknownFields": True,
     "executorTabActions": ["click"],
     "executorHandoffRetrySecs": 0.5,
+    "executorHandoffMaxRetrySecs": 0.5,
     "metricsMaxNames": 20,
     "telemetry.endpoint": "http://127.0.0.1:4317/",
     "telemetry.sampleRatio": 0.5,

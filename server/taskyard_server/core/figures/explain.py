@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from taskyard_server.core.attempts import PERSON_HAS_TAB, TAB_HANDED_OFF
+from taskyard_server.core.attempts import HANDOFF_KEY, PERSON_HAS_TAB, TAB_HANDED_OFF
 from taskyard_server.core.history import ANSWER, ENDS
 from taskyard_server.core.hosts import Host, HostProfile
 from taskyard_server.core.names import EVERY_NAME, Names
@@ -145,7 +145,8 @@ def _of_a_wait(scheduler: Scheduler, wait: Wait, sight: Sight) -> WaitReason:
         what = f"an answer to the question {wait.name}"
     else:
         what = f"the time of {wait.name}"
-    return WaitReason(WaitKind(wait.kind), f"the task is parked, and waits for {what}", wait.name, wait.until, ids)
+    message = PERSON_HAS_TAB if wait.key.startswith(HANDOFF_KEY) else f"the task is parked, and waits for {what}"
+    return WaitReason(WaitKind(wait.kind), message, wait.name, wait.until, ids)
 
 
 def _of_itself(scheduler: Scheduler, now: float, task: Task, sight: Sight) -> Iterable[WaitReason]:
