@@ -270,6 +270,31 @@ func order(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 	})
 }
 
+func ExampleRunningTask_Ask() {
+	ctx, client := connected()
+	host := taskyard.NewHost(client, "laptop", taskyard.HostOptions{})
+	host.Handle("release", release)
+	for open, err := range client.Questions(ctx, taskyard.QuestionOptions{AgentID: "ann"}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if _, err := client.Answer(ctx, open.TaskID, open.QuestionID, "yes"); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+func release(ctx context.Context, task *taskyard.RunningTask) (any, error) {
+	answer, err := task.Ask(ctx, "deploy", "Deploy to all?", taskyard.WithChoices("yes", "no"))
+	if err != nil || answer == "no" {
+		return answer, err // An ErrParked among others: the handler begins again once there is an answer.
+	}
+	if err := task.Sleep(ctx, 10*time.Minute, "settle"); err != nil {
+		return nil, err
+	}
+	return "deployed", nil
+}
+
 func connected() (context.Context, *taskyard.Client) {
 	client, err := taskyard.Connect("127.0.0.1:50051")
 	if err != nil {

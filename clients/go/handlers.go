@@ -27,6 +27,7 @@ func (r *hostRun) begin(assignments []*taskyardv1.Assignment) {
 		task.steps = &runSteps{
 			task: task, maxPayloadBytes: r.maxPayloadBytes, calls: taskyardv1.NewStepServiceClient(r.host.client.conn),
 		}
+		task.waits = &runWaits{steps: task.steps}
 		r.handlers[task.key()] = &runningHandler{task, cancel}
 		r.runningHandlers.Go(func() {
 			defer cancel(nil)
@@ -80,7 +81,12 @@ func (r *hostRun) handle(ctx context.Context, task *RunningTask) (outcome *tasky
 		if value := recover(); value != nil {
 			stack := stackOfPanic(debug.Stack())
 			r.log.Error("taskyard: handler panicked", "task", task.ID, "action", task.Action, "panic", value, "stack", stack)
-			outcome = task.failed(&ActionFailed{Reason: fmt.Sprintf("panic: %v", value)}, stack)
+			failure := &ActionFailed{Reason: fmt.Sprintf("panic: %v", value)}
+			if task.waits.isParked() {
+				outcome = r.park(ctx, task, failure)
+			} else {
+				outcome = task.failed(failure, stack)
+			}
 		}
 	}()
 	handler := r.host.handler(task.Action)
@@ -101,6 +107,9 @@ func (r *hostRun) handle(ctx context.Context, task *RunningTask) (outcome *tasky
 		return task.failed(&ActionFailed{Reason: err.Error(), Code: "bad_input"}, "")
 	}
 	result, err := handler(withCurrentTask(ctx, task), task)
+	if task.waits.isParked() {
+		return r.park(ctx, task, err)
+	}
 	if err == nil {
 		return r.shrink(ctx, task, task.completed(result))
 	}

@@ -49,8 +49,17 @@ func newHeldArtifacts(client *Client, hostID string, lease leaseKey, artifacts [
 
 // PutArtifact gives the task an artifact, in the place of an earlier one of this name. The media type is
 // "application/octet-stream" if it is "". The error is an *[Error]: [CodeBadRequest] for a malformed name,
-// [CodeTooLarge], [CodeConflict] if the server keeps no artifacts, [CodeLeaseLost]; or that of the content.
+// [CodeTooLarge], [CodeConflict] if the server keeps no artifacts, [CodeLeaseLost]; or that of the content; or [ErrParked].
 func (t *RunningTask) PutArtifact(
+	ctx context.Context, name string, content io.ReadSeeker, mediaType string,
+) (*Artifact, error) {
+	if t.waits.isParked() {
+		return nil, goesOn("artifact", name)
+	}
+	return t.putArtifact(ctx, name, content, mediaType)
+}
+
+func (t *RunningTask) putArtifact(
 	ctx context.Context, name string, content io.ReadSeeker, mediaType string,
 ) (*Artifact, error) {
 	put, err := uploadArtifact(content, func(part artifactPart) (*taskyardv1.Artifact, error) {
@@ -165,7 +174,7 @@ func (t *RunningTask) putValue(
 			return nil, err
 		}
 	}
-	artifact, err := t.PutArtifact(ctx, name, bytes.NewReader(data), "application/json")
+	artifact, err := t.putArtifact(ctx, name, bytes.NewReader(data), "application/json")
 	if err != nil {
 		return nil, err
 	}

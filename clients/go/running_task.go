@@ -46,6 +46,7 @@ type RunningTask struct {
 	emit   func(*taskyardv1.NewChunk) error
 	held   *heldArtifacts
 	steps  *runSteps
+	waits  *runWaits
 	handed map[string]*taskyardv1.Input // The inputs as they came along.
 	tokens atomic.Pointer[uint32]
 

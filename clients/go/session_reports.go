@@ -109,6 +109,8 @@ func (s *session) reportRefused(report *taskyardv1.Report, refusal *taskyardv1.E
 		s.giveBack(lease)
 	case report.GetCompleted() != nil:
 		s.enqueue(lease, finalFailure(report, "result refused: "+refusal.GetError(), refusal.GetCode()))
+	case report.GetParked() != nil:
+		s.enqueue(lease, finalFailure(report, "park refused: "+refusal.GetError(), refusal.GetCode()))
 	case report.GetFailed() != nil:
 		s.enqueue(lease, lease.key.release())
 	default:

@@ -40,6 +40,14 @@ var reportCases = map[string]string{
 		send -> a:failed(too_large)
 		answer ok
 		finished -> true`,
+	"a park that the server refuses becomes a failure": `
+		running a
+		ended a parked
+		send -> a:parked | credit 1
+		answer bad_request
+		send -> a:failed(bad_request)
+		answer ok
+		finished -> true`,
 	"a failure that the server refuses becomes a release, and then nothing": `
 		running a
 		ended a failed

@@ -236,6 +236,8 @@ func outcomeOf(key leaseKey, outcome string) *taskyardv1.Report {
 		return nil
 	case "failed":
 		report.Event = &taskyardv1.Report_Failed{Failed: &taskyardv1.TaskFailed{Error: "no"}}
+	case "parked":
+		report.Event = &taskyardv1.Report_Parked{Parked: &taskyardv1.TaskParked{}}
 	case "huge":
 		report.Event = &taskyardv1.Report_Completed{Completed: &taskyardv1.TaskCompleted{
 			Result: structpb.NewStringValue(strings.Repeat("x", testMessageBytes)),
@@ -365,6 +367,8 @@ func eventOf(report *taskyardv1.Report) string {
 			return "failed(" + code + ")"
 		}
 		return "failed"
+	case *taskyardv1.Report_Parked:
+		return "parked"
 	}
 	return "released"
 }

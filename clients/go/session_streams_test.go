@@ -73,6 +73,15 @@ var streamCases = map[string]string{
 		send -> a:released | credit 2
 		answer lease_lost
 		finished -> true`,
+	"a park without an answer is sent again until its lease is lost": `
+		running a b
+		ended a parked
+		ended b parked
+		send -> a:parked b:parked | credit 2
+		break
+		welcome a
+		send -> a:parked | credit 2
+		held -> a`,
 	"the progress of a lost lease is not sent again": `
 		running a
 		progress a half

@@ -4,6 +4,7 @@
 package taskyard
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,9 +22,22 @@ import (
 // maxStepName is how many characters the name of a step may have.
 const maxStepName = 256
 
+// StepKind says what was done, or what came while the task was parked.
+type StepKind string
+
+// The kinds of steps. All but the first are also those of waits.
+const (
+	StepWork   StepKind = "work"   // Work, which a host has recorded.
+	StepAnswer StepKind = "answer" // The answer to a question.
+	StepTime   StepKind = "time"   // A time that has come.
+	StepEnds   StepKind = "ends"   // The end of tasks.
+)
+
 // TaskStep is a step of a task, as callers read it.
 type TaskStep struct {
-	// Name is what no other step of the task is called.
+	// Kind is [StepWork] unless the task was parked for it.
+	Kind StepKind
+	// Name is what no other step of its kind in the task is called.
 	Name string
 	// Result is nil, bool, float64, string, []any or map[string]any. It is nil too where Output has what the step
 	// returned: DecodeResult reads either. For a result that is an artifact it is {"$artifact": {"name": ...}}.
@@ -36,6 +50,12 @@ type TaskStep struct {
 	Duration time.Duration
 	// RecordedAt is when the server took it.
 	RecordedAt time.Time
+	// Question is what was asked; nil for other kinds.
+	Question *Question
+	// By is who answered, "" if nobody did.
+	By string
+	// Expired is true if nothing came in time; of a question its default is then the result.
+	Expired bool
 }
 
 // DecodeResult is [Task.DecodeResult] for a step.
@@ -59,8 +79,10 @@ func (c *Client) Steps(ctx context.Context, taskID string) ([]*TaskStep, error) 
 
 func stepOf(m *taskyardv1.Step) *TaskStep {
 	return &TaskStep{
-		Name: m.GetName(), Result: anyOf(m.GetResult()), Output: payloadOf(m.GetOutput()), Run: int(m.GetRun()),
-		Attempt: int(m.GetAttempt()), Duration: fromMillis(m.GetDurationMs()), RecordedAt: timeOf(m.GetRecordedAt()),
+		Kind: StepKind(enumName(keyOfStep(m).kind)), Name: m.GetName(), Result: anyOf(m.GetResult()),
+		Output: payloadOf(m.GetOutput()), Run: int(m.GetRun()), Attempt: int(m.GetAttempt()),
+		Duration: fromMillis(m.GetDurationMs()), RecordedAt: timeOf(m.GetRecordedAt()),
+		Question: questionOf(m.GetQuestion()), By: m.GetBy(), Expired: m.GetExpired(),
 	}
 }
 
@@ -73,13 +95,14 @@ func stepOf(m *taskyardv1.Step) *TaskStep {
 // from what is kept, so that it is the same in all runs. One that is too large for a message becomes an artifact by
 // itself.
 //
-// The error is a *[StopError] if the handler is to stop, an *[Error] of a call, such as [CodeLeaseLost], or an
-// *[ActionFailed] that is final for a name that cannot be, or is used twice, and for a result that cannot be kept.
+// The error is a *[StopError] if the handler is to stop, [ErrParked] if its task is parked, an *[Error] of a call, such as
+// [CodeLeaseLost], or an *[ActionFailed] that is final for a name that cannot be, or is used twice, and for a result that
+// cannot be kept.
 func Step[T any](
 	ctx context.Context, task *RunningTask, name string, function func(ctx context.Context) (T, error),
 ) (T, error) {
 	var value T
-	work := func() (any, error) { return function(ctx) }
+	work := func() (any, error) { return function(context.WithValue(ctx, stepOfContext{}, name)) }
 	err := task.steps.do(ctx, name, work, func(step *TaskStep) error { return step.decodeInto(&value) })
 	if err != nil {
 		var none T
@@ -103,6 +126,20 @@ func (s *TaskStep) decodeInto(v any) error {
 	return s.DecodeResult(v)
 }
 
+// stepKey names a step of a task.
+type stepKey struct {
+	kind taskyardv1.Step_Kind
+	name string
+}
+
+// keyOfStep returns the name of a step. A server of an older version names no kind.
+func keyOfStep(m *taskyardv1.Step) stepKey {
+	return stepKey{cmp.Or(m.GetKind(), taskyardv1.Step_work), m.GetName()}
+}
+
+// stepOfContext is the key of the contexts of functions that do the work of a step. The value is its name.
+type stepOfContext struct{}
+
 // runSteps are the steps of a task that a host has under a lease.
 type runSteps struct {
 	task *RunningTask
@@ -110,8 +147,8 @@ type runSteps struct {
 	maxPayloadBytes func() int
 	calls           taskyardv1.StepServiceClient
 
-	fetching sync.Mutex                  // Held during the fetch.
-	recorded map[string]*taskyardv1.Step // Those of earlier attempts and runs; nil until they are fetched.
+	fetching sync.Mutex                   // Held during the fetch.
+	recorded map[stepKey]*taskyardv1.Step // Those of earlier attempts and runs; nil until they are fetched.
 
 	mu   sync.Mutex
 	used map[string]bool // The names of this run.
@@ -126,12 +163,16 @@ func (s *runSteps) do(ctx context.Context, name string, work func() (any, error)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if !s.task.waits.begin() {
+		return goesOn("step", name)
+	}
+	defer s.task.waits.underWay.Done()
 	if !s.use(name) {
 		return stepFailed(name, "this run has it already: each step needs a name of its own", "")
 	}
 	recorded, err := s.fetch(ctx)
-	if err == nil && recorded[name] != nil {
-		err = s.takeRecorded(ctx, recorded[name], take)
+	if found := recorded[stepKey{taskyardv1.Step_work, name}]; err == nil && found != nil {
+		err = s.takeRecorded(ctx, found, take)
 	} else if err == nil {
 		var request *taskyardv1.RecordStepRequest
 		if request, err = s.work(name, work, take); err == nil {
@@ -203,7 +244,7 @@ func (s *runSteps) use(name string) bool {
 }
 
 // fetch returns the steps of earlier attempts and runs. It asks for them once, and only if there are any.
-func (s *runSteps) fetch(ctx context.Context) (map[string]*taskyardv1.Step, error) {
+func (s *runSteps) fetch(ctx context.Context) (map[stepKey]*taskyardv1.Step, error) {
 	if s.task.Steps == 0 {
 		return nil, nil
 	}
@@ -218,9 +259,9 @@ func (s *runSteps) fetch(ctx context.Context) (map[string]*taskyardv1.Step, erro
 	if err != nil {
 		return nil, err
 	}
-	s.recorded = make(map[string]*taskyardv1.Step, len(answer.GetSteps()))
+	s.recorded = make(map[stepKey]*taskyardv1.Step, len(answer.GetSteps()))
 	for _, each := range answer.GetSteps() {
-		s.recorded[each.GetName()] = each
+		s.recorded[keyOfStep(each)] = each
 	}
 	return s.recorded, nil
 }

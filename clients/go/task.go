@@ -137,6 +137,8 @@ type Task struct {
 	Artifacts []Artifact
 	// Steps counts the steps that it has recorded, in all runs; [Client.Steps] returns them.
 	Steps int
+	// Park is what it waits for; nil unless its state is [StateParked].
+	Park *Park
 }
 
 // DecodeParams stores the params, or the input in their place, in what v points to, as encoding/json does. The error is
@@ -369,7 +371,7 @@ func taskOf(m *taskyardv1.Task) *Task {
 		TokensUsed: m.GetTokensUsed(), Run: int(max(1, m.GetRun())), IdempotencyKey: m.GetIdempotencyKey(),
 		HostID: m.GetHostId(), Traceparent: m.GetTraceparent(), RunTimeout: fromMillis(m.GetRunTimeoutMs()),
 		ParentID: m.GetParentId(), Input: payloadOf(m.GetInput()), Output: payloadOf(m.GetOutput()), Code: m.GetCode(),
-		Traceback: m.GetTraceback(), Steps: int(m.GetSteps()),
+		Traceback: m.GetTraceback(), Steps: int(m.GetSteps()), Park: parkOf(m.GetPark()),
 	}
 	task.showQueueing(m)
 	if p := m.GetRetryPolicy(); p != nil {

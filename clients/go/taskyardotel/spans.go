@@ -45,7 +45,7 @@ func (t Tracing) Submit(
 
 // Handler returns a handler that runs another one within a span of the kind consumer: "process" and the action, below
 // the trace context of the attempt. What the handler submits with its context is below its span. An attempt that is
-// stopped, as by a cancel, has the attribute taskyard.task.cancelled and no error.
+// stopped, as by a cancel, has the attribute taskyard.task.cancelled and no error, one that is parked taskyard.task.parked.
 func (t Tracing) Handler(handler taskyard.Handler) taskyard.Handler {
 	return func(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparent: task.Traceparent})
@@ -59,6 +59,8 @@ func (t Tracing) Handler(handler taskyard.Handler) taskyard.Handler {
 		result, err := handler(ctx, task)
 		if _, isStopped := errors.AsType[*taskyard.StopError](context.Cause(ctx)); isStopped && err != nil {
 			span.SetAttributes(attribute.Bool("taskyard.task.cancelled", true))
+		} else if errors.Is(err, taskyard.ErrParked) {
+			span.SetAttributes(attribute.Bool("taskyard.task.parked", true))
 		} else if err != nil {
 			note(span, err, failureType(err))
 		}

@@ -5,6 +5,7 @@ package taskyardotel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 
@@ -200,6 +201,18 @@ func TestStoppedAttemptIsNoError(t *testing.T) {
 	_, _ = handler(ctx, &taskyard.RunningTask{})
 	span := exporter.GetSpans()[0]
 	if !valuesOf(span)["taskyard.task.cancelled"].AsBool() || span.Status.Code != codes.Unset {
+		t.Error(span)
+	}
+}
+
+func TestParkedAttemptIsNoError(t *testing.T) {
+	tracing, exporter := recording(t)
+	handler := tracing.Handler(func(context.Context, *taskyard.RunningTask) (any, error) {
+		return nil, fmt.Errorf("not yet: %w", taskyard.ErrParked)
+	})
+	_, _ = handler(t.Context(), &taskyard.RunningTask{})
+	span := exporter.GetSpans()[0]
+	if !valuesOf(span)["taskyard.task.parked"].AsBool() || span.Status.Code != codes.Unset {
 		t.Error(span)
 	}
 }
