@@ -1,4 +1,5 @@
-// What parked tasks wait for, as callers see it, and the questions that they ask (docs/rules.md, Parked tasks, Questions).
+// What parked tasks wait for, as callers see it, and the questions that they ask (docs/rules.md, Parked tasks,
+// Questions).
 
 package taskyard
 
@@ -96,11 +97,12 @@ func (c *Client) Questions(ctx context.Context, options QuestionOptions) iter.Se
 	}
 }
 
-// Answer answers a question that a task has asked, and returns the state of the task: [StateQueued] where it was parked.
-// The answer is anything that encoding/json encodes; nil is null. The first one wins, and the same again is the same.
+// Answer answers a question that a task has asked, and returns the state of the task: [StateQueued] where it was
+// parked. The answer is anything that encoding/json encodes; nil is null. The first one wins, and the same again is
+// the same.
 //
-// Codes: [CodeNotFound], [CodeBadRequest] for an answer that the question does not allow, [CodeConflict] if it has another
-// answer, or its time is over, and [CodeTooLarge].
+// Codes: [CodeNotFound], [CodeBadRequest] for an answer that the question does not allow, [CodeConflict] if it has
+// another answer, or its time is over, and [CodeTooLarge].
 func (c *Client) Answer(ctx context.Context, taskID, questionID string, answer any) (State, error) {
 	value, err := orNull("answer", answer)
 	if err != nil {

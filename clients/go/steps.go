@@ -95,9 +95,9 @@ func stepOf(m *taskyardv1.Step) *TaskStep {
 // from what is kept, so that it is the same in all runs. One that is too large for a message becomes an artifact by
 // itself.
 //
-// The error is a *[StopError] if the handler is to stop, [ErrParked] if its task is parked, an *[Error] of a call, such as
-// [CodeLeaseLost], or an *[ActionFailed] that is final for a name that cannot be, or is used twice, and for a result that
-// cannot be kept.
+// The error is a *[StopError] if the handler is to stop, [ErrParked] if its task is parked, an *[Error] of a call, such
+// as [CodeLeaseLost], or an *[ActionFailed] that is final for a name that cannot be, or is used twice, and for a result
+// that cannot be kept.
 func Step[T any](
 	ctx context.Context, task *RunningTask, name string, function func(ctx context.Context) (T, error),
 ) (T, error) {

@@ -1,5 +1,5 @@
-// What a handler waits for without its lease and its slot: answers, times, and the ends of tasks. Its run ends, and the
-// next one finds what came among its steps (docs/rules.md, Parked tasks).
+// What a handler waits for without its lease and its slot: answers, times, and the ends of tasks. Its run ends, and
+// the next one finds what came among its steps (docs/rules.md, Parked tasks).
 
 package taskyard
 
@@ -25,9 +25,9 @@ const (
 )
 
 var (
-	// ErrParked is what an error of [RunningTask.Ask], [RunningTask.Sleep] and [RunningTask.Join] is, for [errors.Is], while
-	// nothing has come yet. The handler returns it, wrapped or not: then its task waits without a host, and the handler
-	// begins again from its start once something came.
+	// ErrParked is what an error of [RunningTask.Ask], [RunningTask.Sleep] and [RunningTask.Join] is, for
+	// [errors.Is], while nothing has come yet. The handler returns it, wrapped or not: then its task waits without a
+	// host, and the handler begins again from its start once something came.
 	ErrParked = errors.New("the task is parked: its handler begins again once something came")
 	// ErrJoinTimeout is what the error of [RunningTask.Join] is, for [errors.Is], if the tasks have not ended in time.
 	ErrJoinTimeout = errors.New("the tasks have not ended in time")
@@ -54,8 +54,8 @@ func WithChoices(choices ...any) AskOption {
 	}
 }
 
-// WithAnswerSchema sets the JSON Schema of the answer, which the server checks: a map, or what encoding/json encodes as an
-// object, such as a json.RawMessage. Default: any JSON.
+// WithAnswerSchema sets the JSON Schema of the answer, which the server checks: a map, or what encoding/json encodes
+// as an object, such as a json.RawMessage. Default: any JSON.
 func WithAnswerSchema(schema any) AskOption {
 	return func(wait *taskyardv1.NewWait) (err error) {
 		wait.GetQuestion().Schema, err = structOf("schema", schema)
@@ -63,8 +63,8 @@ func WithAnswerSchema(schema any) AskOption {
 	}
 }
 
-// WithDefaultAnswer sets the answer that counts if nobody gives one in time. Default: none, and the task then fails with
-// the code question_expired.
+// WithDefaultAnswer sets the answer that counts if nobody gives one in time. Default: none, and the task then fails
+// with the code question_expired.
 func WithDefaultAnswer(answer any) AskOption {
 	return func(wait *taskyardv1.NewWait) (err error) {
 		wait.GetQuestion().Default, err = orNull("default", answer)
@@ -101,18 +101,18 @@ func JoinWithin(limit time.Duration) JoinOption {
 	return func(wait *taskyardv1.NewWait) error { return setTimeout(wait, limit) }
 }
 
-// Ask asks a person, or an agent. Until somebody answers, the error is [ErrParked]: return it, and the task waits without
-// a lease and without a slot. Then the handler begins from its start again, on any host, with its steps, and Ask returns
-// the answer at once: nil, bool, float64, string, []any or map[string]any. What is no step is done again.
+// Ask asks a person, or an agent. Until somebody answers, the error is [ErrParked]: return it, and the task waits
+// without a lease and without a slot. Then the handler begins from its start again, on any host, with its steps, and
+// Ask returns the answer at once: nil, bool, float64, string, []any or map[string]any. What is no step is done again.
 //
-// The id is what no other question of the task has: 1 to 128 letters, digits, ".", "_" or "-". The text is for people,
-// and may be "" beside a URL. Several things may be waited for together: call for each of them, in one goroutine or in
-// several, and return [ErrParked] after that. The first that comes lets the task go on. A step that is under way is
-// recorded first; one that begins after that, or an artifact, is refused with ErrParked.
+// The id is what no other question of the task has: 1 to 128 letters, digits, ".", "_" or "-". The text is for
+// people, and may be "" beside a URL. Several things may be waited for together: call for each of them, in one
+// goroutine or in several, and return [ErrParked] after that. The first that comes lets the task go on. A step that
+// is under way is recorded first; one that begins after that, or an artifact, is refused with ErrParked.
 //
 // The error is also a *[StopError] if the handler is to stop, an *[Error] of a call, such as [CodeLeaseLost], or an
-// *[ActionFailed] that is final for a question that is malformed, or was asked by this run already, or is asked within a
-// step. What only the server finds wrong, such as its schema, fails the task.
+// *[ActionFailed] that is final for a question that is malformed, or was asked by this run already, or is asked
+// within a step. What only the server finds wrong, such as its schema, fails the task.
 func (t *RunningTask) Ask(ctx context.Context, id, text string, options ...AskOption) (any, error) {
 	question := &taskyardv1.Question{Text: text}
 	wait := &taskyardv1.NewWait{Name: id, Event: &taskyardv1.NewWait_Question{Question: question}}
@@ -131,9 +131,9 @@ func (t *RunningTask) Ask(ctx context.Context, id, text string, options ...AskOp
 	return anyOf(step.GetResult()), err
 }
 
-// Sleep waits for a time without a lease and without a slot, as [RunningTask.Ask] waits for an answer. The time counts
-// from the first run that asks for it, and is at most 366 days. The name is what no other sleep of the task has; "" is
-// sleep. It returns nil once the time is over; other errors are those of Ask.
+// Sleep waits for a time without a lease and without a slot, as [RunningTask.Ask] waits for an answer. The time
+// counts from the first run that asks for it, and is at most 366 days. The name is what no other sleep of the task
+// has; "" is sleep. It returns nil once the time is over; other errors are those of Ask.
 func (t *RunningTask) Sleep(ctx context.Context, duration time.Duration, name string) error {
 	if name == "" {
 		name = "sleep"
@@ -146,10 +146,10 @@ func (t *RunningTask) Sleep(ctx context.Context, duration time.Duration, name st
 	return err
 }
 
-// Join waits for the end of tasks without a lease and without a slot, as [RunningTask.Ask] waits for an answer: at most
-// 10,000 tasks, which are children of this task, or of its agent. It returns nil once all have ended, in whatever way;
-// [Client.Get] tells in which. Submit them in steps that return their ids, or each run submits them anew. The error is
-// [ErrJoinTimeout] if they have not ended in time; others are those of Ask.
+// Join waits for the end of tasks without a lease and without a slot, as [RunningTask.Ask] waits for an answer: at
+// most 10,000 tasks, which are children of this task, or of its agent. It returns nil once all have ended, in
+// whatever way; [Client.Get] tells in which. Submit them in steps that return their ids, or each run submits them
+// anew. The error is [ErrJoinTimeout] if they have not ended in time; others are those of Ask.
 func (t *RunningTask) Join(ctx context.Context, taskIDs []string, options ...JoinOption) error {
 	ends := &taskyardv1.EndOfTasks{TaskIds: slices.Compact(slices.Sorted(slices.Values(taskIDs)))}
 	wait := &taskyardv1.NewWait{Name: "join", Event: &taskyardv1.NewWait_Ends{Ends: ends}}
@@ -255,8 +255,8 @@ func (w *runWaits) untilQuiet(ctx context.Context) bool {
 	}
 }
 
-// park returns the report that a task is parked, whatever its handler has returned; nil if it was stopped while steps were
-// under way.
+// park returns the report that a task is parked, whatever its handler has returned; nil if it was stopped while steps
+// were under way.
 func (r *hostRun) park(ctx context.Context, task *RunningTask, err error) *taskyardv1.Report {
 	if !errors.Is(err, ErrParked) && ctx.Err() == nil {
 		text := "the handler went on after its task was parked: what it returned is not reported. Return taskyard.ErrParked"

@@ -208,10 +208,13 @@ final class Handlers {
             try {
                 result = handler.run(task);
             } catch (Throwable failure) {
-                if (task.cancelled()) {
-                    return null;
+                if (task.steps().waits.isParked()) {
+                    return parked(failure);
                 }
-                return failed(failure);
+                return task.cancelled() ? null : failed(failure);
+            }
+            if (task.steps().waits.isParked()) {
+                return parked(null);
             }
             TaskCompleted completed;
             try {
@@ -225,6 +228,36 @@ final class Handlers {
             } catch (TaskyardException refused) {
                 String reason = "the result is too large, and cannot be an artifact: " + refused.getMessage();
                 return task.cancelled() ? null : failed(new NotRetryableException(reason, "bad_result"));
+            }
+        }
+
+        /** The report that the task is parked, null if it was stopped while steps were under way. */
+        private Report parked(Throwable failure) {
+            if (!Parked.isIn(failure) && !task.cancelled()) {
+                String end = failure == null ? "what it returned" : textOf(failure);
+                String text = "the handler went on after its task was parked: " + end + " is not reported. Let Parked through";
+                LOG.log(Level.ERROR, "task " + task.id() + " (" + task.action() + "): " + text, failure);
+                tell("ERROR " + text + "\n");
+            }
+            while (true) {
+                try {
+                    return task.report().setParked(task.steps().waits.whenQuiet()).build();
+                } catch (InterruptedException stopped) {
+                    if (task.cancelled()) {
+                        return null;
+                    }
+                }
+            }
+        }
+
+        /** Tells it where people look who wonder about this task; the server may take no output. */
+        private void tell(String text) {
+            try {
+                task.emit("log", text);
+            } catch (InterruptedException stopped) {
+                Thread.currentThread().interrupt();
+            } catch (RuntimeException refused) {
+                LOG.log(Level.DEBUG, "task {0}: {1}", task.id(), refused.getMessage());
             }
         }
 

@@ -21,7 +21,20 @@ import java.util.concurrent.locks.ReentrantLock;
 
 /** The steps of a task under its lease: those of earlier attempts are found by their names, others are recorded. */
 final class HeldSteps {
+    static final String NAME_RULE = "its name must have 1 to 256 characters, and not be blank";
+
     private static final int MAX_NAME = 256;
+
+    /** What names a step of a task. */
+    record Key(Step.Kind kind, String name) {
+        /** A server of an older version names no kind. */
+        static Key of(Step step) {
+            return new Key(step.hasKind() ? step.getKind() : Step.Kind.work, step.getName());
+        }
+    }
+
+    /** What the run waits for. */
+    final HeldWaits waits = new HeldWaits(this);
 
     private final Calls calls;
     private final String hostId;
@@ -36,7 +49,7 @@ final class HeldSteps {
     private final ReentrantLock fetching = new ReentrantLock();
 
     /** Those of earlier attempts and runs, null until they are fetched. */
-    private Map<String, Step> recorded;
+    private Map<Key, Step> recorded;
 
     HeldSteps(
             Calls calls, StepServiceBlockingStub steps, String hostId, LeaseKey lease, HostArtifacts.Held held) {
@@ -49,9 +62,18 @@ final class HeldSteps {
 
     /** Does a step of a task, see {@link RunningTask#step(String, Class, Callable)}. */
     <T> T run(Task task, String name, Class<T> type, Callable<? extends T> work) throws Exception {
-        if (name.isBlank() || name.codePointCount(0, name.length()) > MAX_NAME) {
-            throw failed(name, "its name must have 1 to " + MAX_NAME + " characters, and not be blank", null);
+        if (!isName(name)) {
+            throw failed(name, NAME_RULE, null);
         }
+        waits.begin();
+        try {
+            return runOnce(task, name, type, work);
+        } finally {
+            waits.finish();
+        }
+    }
+
+    private <T> T runOnce(Task task, String name, Class<T> type, Callable<? extends T> work) throws Exception {
         if (!used.add(name)) {
             throw failed(name, "this run has it already: each step needs a name of its own", null);
         }
@@ -59,14 +81,14 @@ final class HeldSteps {
         T value;
         boolean isDone = false;
         try {
-            Step found = earlier(task).get(name);
+            Step found = earlier(task).get(new Key(Step.Kind.work, name));
             if (found != null) {
                 T kept = type.cast(converted(valueOf(task, found), type));
                 isDone = true;
                 return kept;
             }
             long began = System.nanoTime();
-            Object result = work.call();
+            Object result = within(name, work);
             long took = System.nanoTime() - began;
             request = RecordStepRequest.newBuilder()
                     .setHostId(hostId)
@@ -86,8 +108,21 @@ final class HeldSteps {
         return value;
     }
 
+    private static <T> T within(String name, Callable<? extends T> work) throws Exception {
+        String before = HeldWaits.setStep(name);
+        try {
+            return work.call();
+        } finally {
+            HeldWaits.setStep(before);
+        }
+    }
+
+    static boolean isName(String name) {
+        return !name.isBlank() && name.codePointCount(0, name.length()) <= MAX_NAME;
+    }
+
     /** The steps of earlier attempts and runs by their names. They are fetched once, and only if there are any. */
-    private Map<String, Step> earlier(Task task) {
+    Map<Key, Step> earlier(Task task) {
         if (task.getSteps() == 0) {
             return Map.of();
         }
@@ -99,10 +134,10 @@ final class HeldSteps {
                         .setTaskId(lease.taskId())
                         .setFencingToken(lease.token())
                         .build();
-                Map<String, Step> found = new HashMap<>();
+                Map<Key, Step> found = new HashMap<>();
                 calls.repeated(() -> calls.timed(steps).fetchSteps(request))
                         .getStepsList()
-                        .forEach(step -> found.put(step.getName(), step));
+                        .forEach(step -> found.put(Key.of(step), step));
                 recorded = found;
             }
             return recorded;
@@ -174,7 +209,7 @@ final class HeldSteps {
     }
 
     /** A plain value as one of a type: whole numbers are Longs once they were sent. */
-    private static Object converted(Object value, Class<?> type) {
+    static Object converted(Object value, Class<?> type) {
         if (value == null || type.isInstance(value)) {
             return value;
         }

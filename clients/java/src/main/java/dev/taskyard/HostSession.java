@@ -431,6 +431,8 @@ final class HostSession {
             giveBack(lease);
         } else if (report.hasCompleted()) {
             outbox.add(Outbox.failureInsteadOf(report, "result refused: " + error.getError(), error.getCode()));
+        } else if (report.hasParked()) {
+            outbox.add(Outbox.failureInsteadOf(report, "park refused: " + error.getError(), error.getCode()));
         } else if (report.hasFailed()) {
             outbox.add(lease.key.released());
         } else {

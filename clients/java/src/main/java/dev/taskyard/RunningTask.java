@@ -13,12 +13,11 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
-import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 
 /** A task as its handler sees it, with methods to report on it. It may be used by many threads. */
-public final class RunningTask {
+public final class RunningTask extends ResumableTask {
     private static final ThreadLocal<RunningTask> CURRENT = new ThreadLocal<>();
     private static final long UINT32_MAX = 0xFFFF_FFFFL;
     private static final int MAX_TEXT_CHARS = 10_000;
@@ -66,6 +65,16 @@ public final class RunningTask {
     /** The artifacts of the task. */
     HostArtifacts.Held held() {
         return held;
+    }
+
+    @Override
+    Task handedOut() {
+        return task;
+    }
+
+    @Override
+    HeldSteps steps() {
+        return held.steps;
     }
 
     /** Puts the params in their place, if they are an artifact. */
@@ -228,6 +237,7 @@ public final class RunningTask {
      *
      * @throws InterruptedException if it is to stop
      */
+    @Override
     public void check() throws InterruptedException {
         if (stopReason != null) {
             throw new InterruptedException("the task is to stop: " + stopReason);
@@ -308,8 +318,10 @@ public final class RunningTask {
      * @throws TaskyardException {@code lease_lost}, {@code too_large} for more bytes than a task may have, {@code conflict}
      *     if the server keeps no artifacts, {@code cancelled} if the handler is to stop
      * @throws java.io.UncheckedIOException if the content cannot be read
+     * @throws Parked if the task is parked
      */
     public Artifact putArtifact(String name, ArtifactContent content, String mediaType) {
+        steps().waits.check();
         return held.put(name, content, mediaType);
     }
 
@@ -322,34 +334,6 @@ public final class RunningTask {
      */
     public byte[] readArtifact(String name) {
         return held.read(name);
-    }
-
-    /**
-     * Does a part of the work once and for all: if an earlier attempt or run of the task has recorded a step of this name,
-     * its result is returned. Otherwise the work is done, and its result is returned once the server keeps it. What the
-     * work throws is not recorded; it is thrown as it is, and the same step may be tried again.
-     *
-     * <p>Names decide, not order: each step of a run needs a name of its own. Steps with different names may be done at the
-     * same time. The result travels exactly, as an {@link Exact} does, and is the one that is kept, which is the same in
-     * all runs. One that is too large for a message becomes an artifact by itself, and comes back as it was.
-     *
-     * @param <T> the type
-     * @param name the name, at most 256 characters
-     * @param type the type of the result: a plain one, see {@link Json}, such as {@code Map.class}, {@code String.class} or
-     *     {@code Long.class}; {@code Object.class} for any
-     * @param work returns a plain value; null for none
-     * @return the result
-     * @throws InterruptedException if the handler is to stop
-     * @throws TaskyardException {@code lease_lost}, {@code too_large} for one step too many, {@code cancelled} if the handler
-     *     is to stop
-     * @throws NotRetryableException for a name that cannot be, or is used twice, and with the code {@code bad_result} for a
-     *     result that cannot be kept
-     * @throws IllegalArgumentException if the result that was recorded is not of this type
-     * @throws Exception what the work throws
-     */
-    public <T> T step(String name, Class<T> type, Callable<? extends T> work) throws Exception {
-        check();
-        return held.steps.run(task, name, type, work);
     }
 
     /**

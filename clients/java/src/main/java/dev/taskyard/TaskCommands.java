@@ -17,7 +17,7 @@ import java.time.Duration;
 import java.util.function.Supplier;
 
 /** The commands of a client that interrupt and end tasks. */
-abstract sealed class TaskCommands permits Taskyard {
+abstract sealed class TaskCommands permits RunCalls {
     /** The largest number that a {@code uint32} field holds. */
     private static final long UINT32_MAX = 0xFFFF_FFFFL;
 

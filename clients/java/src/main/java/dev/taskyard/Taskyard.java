@@ -6,16 +6,12 @@ import dev.taskyard.v1.GetBatchRequest;
 import dev.taskyard.v1.GetBatchResponse;
 import dev.taskyard.v1.GetStatsRequest;
 import dev.taskyard.v1.GetStatsResponse;
-import dev.taskyard.v1.ListStepsRequest;
 import dev.taskyard.v1.ListTasksRequest;
 import dev.taskyard.v1.ListTasksResponse;
 import dev.taskyard.v1.OutputServiceGrpc;
 import dev.taskyard.v1.ReadOutputRequest;
 import dev.taskyard.v1.StatsServiceGrpc;
 import dev.taskyard.v1.StatsServiceGrpc.StatsServiceBlockingStub;
-import dev.taskyard.v1.Step;
-import dev.taskyard.v1.StepServiceGrpc;
-import dev.taskyard.v1.StepServiceGrpc.StepServiceBlockingStub;
 import dev.taskyard.v1.SubmitBatchRequest;
 import dev.taskyard.v1.SubmitBatchResponse;
 import dev.taskyard.v1.SubmitTaskRequest;
@@ -47,10 +43,9 @@ import java.util.stream.Stream;
  * any call may have: {@code bad_request}, {@code unauthenticated}, {@code permission_denied}, {@code unavailable}, {@code
  * deadline_exceeded}, {@code internal}, and {@code cancelled} if the client is closed or the thread is interrupted.
  */
-public final class Taskyard extends TaskCommands implements AutoCloseable {
+public final class Taskyard extends RunCalls implements AutoCloseable {
     private final TaskyardOptions options;
     private final StatsServiceBlockingStub figures;
-    private final StepServiceBlockingStub steps;
     private final Artifacts artifacts;
     private final LargeParams submissions;
     private final Results results;
@@ -61,7 +56,6 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
         super(new Calls(options));
         this.options = options;
         figures = calls.stub(StatsServiceGrpc::newBlockingStub);
-        steps = calls.stub(StepServiceGrpc::newBlockingStub);
         artifacts = new Artifacts(calls);
         submissions = new LargeParams(new Submitter(calls, options.timeout()), calls, artifacts);
         results = new Results(calls, artifacts);
@@ -385,18 +379,6 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
             reader.close();
         }
         return reader;
-    }
-
-    /**
-     * The steps of a task: what it has done once and for all.
-     *
-     * @param taskId the task
-     * @return the steps, in the order in which they were recorded; a result that is too large is a reference to an artifact
-     * @throws TaskyardException {@code not_found}, {@code permission_denied} for a viewer that is shown no payloads
-     */
-    public List<Step> steps(String taskId) {
-        ListStepsRequest request = ListStepsRequest.newBuilder().setTaskId(taskId).build();
-        return calls.repeated(() -> calls.timed(steps).listSteps(request)).getStepsList();
     }
 
     private static String newKey() {

@@ -17,6 +17,7 @@ import dev.taskyard.v1.ReportResults;
 import dev.taskyard.v1.Task;
 import dev.taskyard.v1.TaskCompleted;
 import dev.taskyard.v1.TaskFailed;
+import dev.taskyard.v1.TaskParked;
 import dev.taskyard.v1.Welcome;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -47,7 +48,7 @@ import java.util.stream.Stream;
  * answer ok CODE        the server answers the oldest reports: one word for each
  * accept 2              the server counts so many accepted reports
  * progress a TEXT       the handler reports progress; huge does not fit a message, large just does
- * ended a OUTCOME       the handler returns: done by default, or failed, huge or stopped
+ * ended a OUTCOME       the handler returns: done by default, or failed, parked, huge or stopped
  * tokens a 5            the handler states its tokens
  * heartbeat             the next heartbeat, as the leases that it lists (LEASE:TOKENS)
  * ack 1 a               the server answers the heartbeat 1, and names the lease a as lost
@@ -220,6 +221,7 @@ final class SessionScript {
         return switch (outcome) {
             case "stopped" -> null;
             case "failed" -> key.report().setFailed(TaskFailed.newBuilder().setError("no")).build();
+            case "parked" -> key.report().setParked(TaskParked.getDefaultInstance()).build();
             case "huge" -> key.report().setCompleted(TaskCompleted.newBuilder().setResult(huge)).build();
             default -> key.report().setCompleted(TaskCompleted.getDefaultInstance()).build();
         };
@@ -281,6 +283,7 @@ final class SessionScript {
             case PROGRESS -> report.getProgress().getMessage().replace(LARGE, "large");
             case COMPLETED -> "done";
             case FAILED -> report.getFailed().hasCode() ? "failed(" + report.getFailed().getCode() + ")" : "failed";
+            case PARKED -> "parked";
             default -> "released";
         };
     }

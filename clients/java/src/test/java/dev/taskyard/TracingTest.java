@@ -155,6 +155,17 @@ class TracingTest {
         assertEquals(StatusCode.UNSET, span.getStatus().getStatusCode());
     }
 
+    @Test
+    void aParkedAttemptIsNoError() {
+        Handler handler = tracing.handler(task -> {
+            throw new Parked("not yet");
+        });
+        assertThrows(Parked.class, () -> handler.run(running(TRACEPARENT)));
+        SpanData span = onlySpan();
+        assertEquals(true, span.getAttributes().get(AttributeKey.booleanKey("taskyard.task.parked")));
+        assertEquals(StatusCode.UNSET, span.getStatus().getStatusCode());
+    }
+
     private static SubmitTaskRequest task(String action) {
         return SubmitTaskRequest.newBuilder().setAction(action).build();
     }

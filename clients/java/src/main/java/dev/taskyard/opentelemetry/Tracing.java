@@ -2,6 +2,7 @@ package dev.taskyard.opentelemetry;
 
 import dev.taskyard.ActionFailedException;
 import dev.taskyard.Handler;
+import dev.taskyard.Parked;
 import dev.taskyard.Taskyard;
 import dev.taskyard.TaskyardException;
 import dev.taskyard.v1.SubmitTaskRequest;
@@ -83,7 +84,7 @@ public final class Tracing {
     /**
      * Wraps a handler: each attempt has a span of the kind consumer, {@code process} and the action, below the trace context
      * of the attempt. What the handler submits in its thread is below its span. An attempt that is stopped, as by a cancel,
-     * has the attribute {@code taskyard.task.cancelled} and no error.
+     * has the attribute {@code taskyard.task.cancelled} and no error, one that is parked {@code taskyard.task.parked}.
      *
      * @param handler the handler
      * @return a handler of the same action
@@ -101,6 +102,8 @@ public final class Tracing {
             } catch (Throwable failure) {
                 if (task.cancelled()) {
                     span.setAttribute("taskyard.task.cancelled", true);
+                } else if (failure instanceof Parked) {
+                    span.setAttribute("taskyard.task.parked", true);
                 } else {
                     note(span, failure);
                 }

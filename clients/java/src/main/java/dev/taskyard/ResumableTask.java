@@ -1,0 +1,134 @@
+package dev.taskyard;
+
+import dev.taskyard.v1.Question;
+import dev.taskyard.v1.Step;
+import dev.taskyard.v1.Task;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.concurrent.Callable;
+import java.util.concurrent.TimeoutException;
+
+/** The part of a running task whose later runs go on where it got to: its steps, and what it waits for without a slot. */
+abstract sealed class ResumableTask permits RunningTask {
+    /** The task as it was handed out. */
+    abstract Task handedOut();
+
+    /** The steps of the task. */
+    abstract HeldSteps steps();
+
+    abstract void check() throws InterruptedException;
+
+    /**
+     * Does a part of the work once and for all: if an earlier attempt or run of the task has recorded a step of this name,
+     * its result is returned. Otherwise the work is done, and its result is returned once the server keeps it. What the
+     * work throws is not recorded; it is thrown as it is, and the same step may be tried again.
+     *
+     * <p>Names decide, not order: each step of a run needs a name of its own. Steps with different names may be done at the
+     * same time. The result travels exactly, as an {@link Exact} does, and is the one that is kept, which is the same in
+     * all runs. One that is too large for a message becomes an artifact by itself, and comes back as it was.
+     *
+     * @param <T> the type
+     * @param name the name, at most 256 characters
+     * @param type the type of the result: a plain one, see {@link Json}, such as {@code Map.class}, {@code String.class} or
+     *     {@code Long.class}; {@code Object.class} for any
+     * @param work returns a plain value; null for none
+     * @return the result
+     * @throws InterruptedException if the handler is to stop
+     * @throws Parked if the task is parked
+     * @throws TaskyardException {@code lease_lost}, {@code too_large} for one step too many, {@code cancelled} if the handler
+     *     is to stop
+     * @throws NotRetryableException for a name that cannot be, or is used twice, and with the code {@code bad_result} for a
+     *     result that cannot be kept
+     * @throws IllegalArgumentException if the result that was recorded is not of this type
+     * @throws Exception what the work throws
+     */
+    public <T> T step(String name, Class<T> type, Callable<? extends T> work) throws Exception {
+        check();
+        return steps().run(handedOut(), name, type, work);
+    }
+
+    /**
+     * Asks a person, or an agent, as {@link #ask(String, Class, Question, Duration)} does.
+     *
+     * @param <T> the type
+     * @param id the id of the question, which no other of the task has
+     * @param type the type of the answer: a plain one, see {@link Json}; {@code Object.class} for any
+     * @param text the question, for people
+     * @param choices the answers that there are, plain values; none for any
+     * @return the answer
+     * @throws InterruptedException if the handler is to stop
+     * @throws Parked if there is no answer yet
+     */
+    public <T> T ask(String id, Class<T> type, String text, Object... choices) throws InterruptedException {
+        return ask(id, type, NewWaits.question(id, text, choices), null);
+    }
+
+    /**
+     * Asks a person, or an agent. Until somebody answers, the task is parked: without a lease and without a slot. The handler
+     * is unwound by {@link Parked}. Once there is an answer it begins from its start again, on any host, with its steps, and
+     * then this returns at once. What is no step is done again.
+     *
+     * <p>Several things may be waited for together, each in a thread of its own, or after a {@code Parked} was caught that is
+     * thrown in the end. The first that comes lets the task go on. A step that is under way is recorded first; one that begins
+     * after that is refused by {@code Parked}, and so is an artifact.
+     *
+     * @param <T> the type
+     * @param id the id of the question, which no other of the task has: 1 to 128 letters, digits, {@code .}, {@code _} or
+     *     {@code -}
+     * @param type the type of the answer: a plain one, see {@link Json}, such as {@code Map.class} or {@code String.class};
+     *     {@code Object.class} for any
+     * @param question its text or an address to visit, perhaps choices, a JSON Schema of the answer, which the server checks,
+     *     and a default, which counts if nobody answers in time; without one the task then fails
+     * @param timeout for how long it can be answered, at most 366 days; null for a week
+     * @return the answer
+     * @throws InterruptedException if the handler is to stop
+     * @throws Parked if there is no answer yet
+     * @throws TaskyardException {@code lease_lost}, {@code cancelled} if the handler is to stop
+     * @throws NotRetryableException for a malformed question, for an id that is used twice, and within a step; what only the
+     *     server finds wrong fails the task
+     * @throws IllegalArgumentException if the answer is not of this type
+     */
+    public <T> T ask(String id, Class<T> type, Question question, Duration timeout) throws InterruptedException {
+        check();
+        Step answered = steps().waits.await(handedOut(), NewWaits.ask(id, question, timeout));
+        try {
+            return type.cast(HeldSteps.converted(Json.plain(answered.getResult()), type));
+        } catch (IllegalArgumentException unfit) {
+            throw new IllegalArgumentException("ask '" + id + "': the answer does not fit: " + unfit.getMessage(), unfit);
+        }
+    }
+
+    /**
+     * Waits for a time without a lease and without a slot, as {@link #ask(String, Class, Question, Duration)} waits for an
+     * answer.
+     *
+     * @param time how long, at most 366 days; it counts from the first run that asks for it
+     * @param name the name, at most 256 characters, which no other sleep of the task has
+     * @throws InterruptedException if the handler is to stop
+     * @throws Parked if the time is not over yet
+     */
+    public void sleep(Duration time, String name) throws InterruptedException {
+        check();
+        steps().waits.await(handedOut(), NewWaits.sleep(time, name));
+    }
+
+    /**
+     * Waits for the end of tasks without a lease and without a slot, as {@link #ask(String, Class, Question, Duration)} waits
+     * for an answer. Submit them in steps that return their ids, or each run submits them anew.
+     *
+     * @param taskIds the tasks, at most 10,000: children of this task, or of its agent
+     * @param name the name, at most 256 characters, which no other join of the task has
+     * @param timeout how long to wait at most, up to 366 days; null for as long as it takes
+     * @throws InterruptedException if the handler is to stop
+     * @throws Parked if some have not ended yet
+     * @throws TimeoutException if they have not ended in time
+     */
+    public void join(Collection<String> taskIds, String name, Duration timeout)
+            throws InterruptedException, TimeoutException {
+        check();
+        var wait = NewWaits.join(taskIds, name, timeout);
+        if (!taskIds.isEmpty() && steps().waits.await(handedOut(), wait).getExpired()) {
+            throw new TimeoutException("join '" + name + "': the tasks have not ended in time");
+        }
+    }
+}
