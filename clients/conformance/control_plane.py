@@ -1,4 +1,4 @@
-"""Starts a control plane on free ports, without a gateway."""
+"""Starts a control plane on free ports."""
 
 from __future__ import annotations
 
@@ -28,17 +28,19 @@ def free_port() -> int:
 
 
 @contextlib.asynccontextmanager
-async def running_server(folder: Path, scheduler: Mapping[str, Any], port: int | None = None) -> AsyncIterator[str]:
+async def running_server(
+    folder: Path, scheduler: Mapping[str, Any], port: int | None = None, rest_port: int | None = None
+) -> AsyncIterator[str]:
     """Run a control plane. Yields its gRPC address, `HOST:PORT`, once it serves.
 
-    `scheduler` is that section of its configuration. Configuration and log are written to `folder`. Raises RuntimeError
+    `scheduler` is that section of its configuration. It has a gateway if `rest_port` is given. Configuration and log are written to `folder`. Raises RuntimeError
     if it does not start.
     """
     config, log = folder / "taskyard.json", folder / "taskyard.log"
     config.write_text(json.dumps({"scheduler": scheduler}), encoding="utf-8")
     address, metrics = f"127.0.0.1:{port or free_port()}", f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", "--config", str(config)]
-    command += ["--store", "memory://"]
+    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--config", str(config), "--store", "memory://"]
+    command += ["--no-gateway"] if rest_port is None else ["--rest", f"127.0.0.1:{rest_port}"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
     with log.open("ab") as output:
         server = await asyncio.create_subprocess_exec(

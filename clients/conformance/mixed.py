@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import urllib.request
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import grpc
-from control_plane import running_server
+from control_plane import free_port, running_server
 from languages import Language
 
 from taskyard import Client, EventKind, NewTask, Task
-from taskyard.v1.step_pb2 import ListStepsRequest
+from taskyard.v1.step_pb2 import ListStepsRequest, Step
 from taskyard.v1.step_pb2_grpc import StepServiceStub
 
 NAMESPACE: Final = "mixed"
@@ -32,6 +34,9 @@ TAKERS: Final = 2
 """How many tasks of a batch are handed the results of others, a small one and one with a `PAD`."""
 STEPS: Final = ("fetch page", "sum")
 """What the tasks of every other batch do once and for all before they work."""
+ASKERS: Final = 2
+"""How many tasks of a batch ask, after their steps."""
+ANSWER_EVERY_SECS: Final = 0.1
 SLOTS: Final = 4
 HOSTS_PER_LANGUAGE: Final = 2
 FIRST_KILL_SECS: Final = 1.5
@@ -123,8 +128,10 @@ async def work_one_queue(languages: list[Language], folder: Path) -> int:
         if (missing := language.missing()) is not None:
             print(f"{language.name}: {missing}")
             return 1
-    async with running_server(folder, SCHEDULER) as address:
+    rest_port = free_port()
+    async with running_server(folder, SCHEDULER, rest_port=rest_port) as address:
         hosts = Hosts(address)
+        answering = asyncio.create_task(_answer(f"http://127.0.0.1:{rest_port}"))
         try:
             async with asyncio.timeout(SCENARIO_SECS):
                 return await _work(languages, hosts)
@@ -132,6 +139,8 @@ async def work_one_queue(languages: list[Language], folder: Path) -> int:
             print(f"not through after {SCENARIO_SECS} s")
             return 1
         finally:
+            answering.cancel()
+            await asyncio.gather(answering, return_exceptions=True)
             for process in hosts.processes.values():
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
@@ -140,7 +149,7 @@ async def work_one_queue(languages: list[Language], folder: Path) -> int:
 async def _work(languages: list[Language], hosts: Hosts) -> int:
     async with Client(hosts.address, namespace=NAMESPACE) as client:
         slots = SLOTS * HOSTS_PER_LANGUAGE * len(languages)
-        observed = Observed(BATCHES * (BATCH_TASKS + 1 + TAKERS) + slots * (1 + TAKERS))
+        observed = Observed(BATCHES * (BATCH_TASKS + 1 + TAKERS + ASKERS) + slots * (2 + TAKERS))
         watching = asyncio.create_task(observed.follow(client))
         for language in languages:
             for number in range(HOSTS_PER_LANGUAGE):
@@ -148,18 +157,20 @@ async def _work(languages: list[Language], hosts: Hosts) -> int:
         task_ids: list[str] = []
         large_ids: list[str] = []
         taker_ids: list[str] = []
+        asker_ids: list[str] = []
         for batch in range(BATCHES):
             steps = {"steps": list(STEPS)} if batch % 2 else {}
             tasks = [NewTask("work", params={"ms": TASK_MS, **steps}) for _ in range(BATCH_TASKS)]
             agent = AGENTS[batch % len(AGENTS)]
             submitted = await client.submit_batch(tasks, agent=agent)
             task_ids += submitted.task_ids
+            asker_ids += [await _submit_asker(client, agent) for _ in range(ASKERS)]
             large_ids.append(await _submit_large(client, agent))
             for small in submitted.task_ids[:TAKERS]:
                 taker_ids.append(await _submit_taker(client, small, large_ids[-1], agent))
         # Each killed host must have been running tasks, or the kill would prove nothing.
         kills = await _kill_and_restart(languages, hosts, client)
-        ended = [await client.wait(task_id) for task_id in task_ids + large_ids + taker_ids]
+        ended = [await client.wait(task_id) for task_id in task_ids + large_ids + taker_ids + asker_ids]
         # As many at once as there are slots, which are all free now: so each language has some, however slow it was.
         more = await asyncio.gather(*(_submit_large(client) for _ in range(slots)))
         ended += [await client.wait(task_id) for task_id in more]
@@ -167,6 +178,9 @@ async def _work(languages: list[Language], hosts: Hosts) -> int:
             *(_submit_taker(client, small, large) for small in task_ids[:TAKERS] for large in more)
         )
         ended += [await client.wait(task_id) for task_id in more_takers]
+        more_askers = await asyncio.gather(*(_submit_asker(client) for _ in range(slots)))
+        ended += [await client.wait(task_id) for task_id in more_askers]
+        asker_ids += more_askers
         large_ids += more
         taker_ids += more_takers
         done = {task.id for task in ended if task.state == "done"}
@@ -178,6 +192,7 @@ async def _work(languages: list[Language], hosts: Hosts) -> int:
         failures = await hosts.drain()
         failures += _check_large(languages, large_results)
         failures += _check_taken(languages, taken)
+        failures += _check_answers(languages, asker_ids, ended)
         failures += await _check_steps(languages, hosts.address, [task for task in ended if task.id in done])
     return _check(languages, ended, observed, kills, failures)
 
@@ -189,6 +204,30 @@ async def _submit_large(client: Client, agent: str = AGENTS[0]) -> str:
 async def _submit_taker(client: Client, small: str, large: str, agent: str = AGENTS[0]) -> str:
     inputs = {"small": small, "large": large}
     return (await client.submit("work", params={"ms": TASK_MS}, agent_id=agent, inputs=inputs)).id
+
+
+async def _submit_asker(client: Client, agent: str = AGENTS[0]) -> str:
+    params = {"ms": TASK_MS, "steps": list(STEPS), "asks": "Go on?"}
+    return (await client.submit("work", params=params, agent_id=agent)).id
+
+
+async def _answer(rest: str) -> None:
+    """Answer what tasks ask, over REST, until cancelled."""
+    while True:
+        await asyncio.sleep(ANSWER_EVERY_SECS)
+        # The gateway may take a moment longer than the server to start, and a question may be over by now.
+        with contextlib.suppress(OSError):
+            for asked in (await asyncio.to_thread(_called, f"{rest}/questions")).get("questions", []):
+                task_id = asked["taskId"]
+                url = f"{rest}/tasks/{task_id}/questions/{asked['questionId']}:answer"
+                await asyncio.to_thread(_called, url, {"answer": {"to": task_id}})
+
+
+def _called(url: str, body: Any = None) -> Any:
+    headers = {"taskyard-namespace": NAMESPACE, "content-type": "application/json"}
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=10) as answer:
+        return json.load(answer)
 
 
 async def _kill_and_restart(languages: list[Language], hosts: Hosts, client: Client) -> dict[str, int]:
@@ -257,6 +296,24 @@ def _check_taken(languages: list[Language], results: list[Any]) -> list[str]:
     return failures + ([f"{lost} large inputs are not what was handed on"] if lost else [])
 
 
+def _check_answers(languages: list[Language], asker_ids: list[str], ended: list[Task]) -> list[str]:
+    """Count by language the tasks that asked and were done. Returns a text for each that has not its own answer."""
+    failures = []
+    done: Counter[str] = Counter()
+    others = 0
+    for task in ended:
+        if task.id not in asker_ids or not isinstance(task.result, dict):
+            continue
+        result: Any = task.result
+        done[result["language"]] += 1
+        others += any(step["process"] != result["process"] for step in result["steps"])
+        if result.get("answer") != {"to": task.id}:
+            failures.append(f"{task.id} was answered {result.get('answer')}")
+    told = ", ".join(f"{language.name} {done[language.name]}" for language in languages)
+    print(f"{len(asker_ids)} tasks that asked, {others} of them gone on with elsewhere: {told}")
+    return failures + [f"{each.name} went on after no answer" for each in languages if not done[each.name]]
+
+
 async def _check_steps(languages: list[Language], address: str, tasks: list[Task]) -> list[str]:
     """Count the tasks whose steps another process had done than their ends. Returns a text for what is wrong."""
     pairs: Counter[tuple[str, str]] = Counter()
@@ -271,7 +328,8 @@ async def _check_steps(languages: list[Language], address: str, tasks: list[Task
             pairs[steps[0]["language"], result["language"]] += 1
             metadata = (("taskyard-namespace", NAMESPACE),)
             listed = (await stub.ListSteps(ListStepsRequest(task_id=task.id), metadata=metadata)).steps
-            told = [(step.name, step.result.struct_value["process"]) for step in listed]
+            work = [step for step in listed if step.kind == Step.Kind.work]
+            told = [(step.name, step.result.struct_value["process"]) for step in work]
             if told != [(name, step["process"]) for name, step in zip(STEPS, steps, strict=True)]:
                 failures.append(f"the steps of {task.id} are {told}, and {steps} in its result")
     handed_on = sum(count for (first, second), count in pairs.items() if first != second)

@@ -246,6 +246,13 @@ class Program(Workers, Queueing):
     async def list_steps(self, task: str) -> Outcome:
         return {"steps": [f"{each.name} {each.run} {each.attempt}" for each in await self._client.steps(task)]}
 
+    async def list_questions(self, task: str) -> Outcome:
+        open_ones = [each async for each in self._client.questions() if each.task_id == task]
+        return {"questions": [f"{each.question_id} {each.question.text}" for each in open_ones if each.question]}
+
+    async def answer(self, task: str, question: str, answer: Any) -> Outcome:
+        return {"state": await self._client.answer(task, question, answer)}
+
     async def result(self, task: str, ms: float) -> Outcome:
         async with asyncio.timeout(ms / 1000):
             value = dict(await self._client.handle(task).result())
@@ -269,7 +276,7 @@ class Program(Workers, Queueing):
             lease=lease_secs,
             namespace=self._credentials.namespace,
         )
-        self._hosts[host] = RunningHost(new_host)
+        self._hosts[host] = RunningHost(new_host, self._client)
         await self._hosts[host].start()
         return {}
 
@@ -381,10 +388,11 @@ async def serve(arguments: argparse.Namespace) -> None:
     async def work(task: RunningTask) -> dict[str, Any]:
         here = {"language": "python", "process": os.getpid()}
         steps = [await task.step(name, dict, here) for name in task.params.get("steps", ())]
+        said = {"answer": await task.ask("go", task.params["asks"])} if "asks" in task.params else {}
         await asyncio.sleep(task.params["ms"] / 1000)
         pad = {"pad": task.params["pad"]} if "pad" in task.params else {}
         handed = {name: each.value for name, each in task.inputs.items()}
-        return {**here, "steps": steps, "attempt": task.attempt, **pad, **handed}
+        return {**here, "steps": steps, "attempt": task.attempt, **pad, **handed, **said}
 
     await host.run(handle_signals=True)
 

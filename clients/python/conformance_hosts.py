@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from conformance_workers import Outcome
 
-from taskyard import ActionFailed, Host, NotFound, RunningTask
+from taskyard import ActionFailed, Client, Host, NotFound, RunningTask
 from taskyard.action import Action
 from taskyard.hosting.failing import Retry
 
@@ -23,6 +23,7 @@ class RunningHost:
     """A host in the background, and the counts of its handlers."""
 
     host: Host
+    client: Client
     begun: int = 0
     ended: int = 0
     stopped: int = 0
@@ -33,6 +34,7 @@ class RunningHost:
         """Run the host, with the actions of the scenario."""
         for name, handler in ACTIONS.items():
             self.host.action(name)(self._counted(handler))
+        self.host.action("parks")(self._counted(self._parks))
         self.host.handles(TYPED)(self._typed)
         self.run = asyncio.create_task(self.host.run())
         self.run.add_done_callback(lambda _: asyncio.ensure_future(self._count()))
@@ -79,6 +81,18 @@ class RunningHost:
     async def _typed(self, value: dict[str, int]) -> dict[str, int]:
         await self._count(begun=1, ended=1)
         return {"id": value["id"], "next": value["id"] + 1}
+
+    async def _parks(self, task: RunningTask) -> Any:
+        params = task.params
+        found: dict[str, Any] = {"before": await task.step("before", lambda: task.attempt)}
+        if "ask" in params:
+            found["answer"] = await task.ask("go", params["ask"], choices=params.get("choices"))
+        if "sleep_ms" in params:
+            await task.sleep(timedelta(milliseconds=params["sleep_ms"]), name="nap")
+        if "join" in params:
+            await task.join(params["join"], name="all")
+            found["ends"] = [(await self.client.get(each)).state for each in params["join"]]
+        return found
 
     async def _count(self, begun: int = 0, ended: int = 0, stopped: int = 0) -> None:
         self.begun += begun

@@ -143,6 +143,24 @@ func listSteps(ctx context.Context, p *program, _ string, with arguments) (outco
 	return outcome{"steps": found}, nil
 }
 
+func listQuestions(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	found := []string{}
+	for open, err := range p.client.Questions(ctx, taskyard.QuestionOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		if open.TaskID == with.Task {
+			found = append(found, open.QuestionID+" "+open.Question.Text)
+		}
+	}
+	return outcome{"questions": found}, nil
+}
+
+func answer(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	state, err := p.client.Answer(ctx, with.Task, with.Question, with.Answer)
+	return outcome{"state": state}, err
+}
+
 func readArtifact(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
 	data, err := p.client.ReadArtifact(ctx, with.Task, with.Name)
 	if err != nil {

@@ -45,6 +45,7 @@ func hostStart(_ context.Context, p *program, _ string, with arguments) (outcome
 	host.Handle("take", h.counted(take))
 	host.Handle("steps", h.counted(steps))
 	host.Handle("crash", h.counted(crash))
+	host.Handle("parks", h.counted(parks(p.client)))
 	host.Handle("typed", h.counted(taskyard.Typed(typed)))
 	p.hosts[with.Host] = h
 	go func() {
@@ -140,6 +141,11 @@ type actionParams struct {
 	Bytes        int      `json:"bytes"`
 	Names        []string `json:"names"`
 	Steps        []string `json:"steps"`
+	Ask          string   `json:"ask"`
+	Asks         string   `json:"asks"`
+	Choices      []any    `json:"choices"`
+	SleepMs      *int     `json:"sleep_ms"`
+	Join         []string `json:"join"`
 }
 
 func echo(_ context.Context, task *taskyard.RunningTask) (any, error) { return task.Params, nil }
@@ -281,6 +287,50 @@ func steps(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 	return map[string]any{"done": done, "attempts": attempts, "bytes": sizes}, nil
 }
 
+func parks(client *taskyard.Client) taskyard.Handler {
+	return func(ctx context.Context, task *taskyard.RunningTask) (any, error) {
+		var params actionParams
+		if err := task.DecodeParams(&params); err != nil {
+			return nil, err
+		}
+		before, err := taskyard.Step(ctx, task, "before", func(context.Context) (int, error) { return task.Attempt, nil })
+		if err != nil {
+			return nil, err
+		}
+		found := map[string]any{"before": before}
+		if params.Ask != "" {
+			var options []taskyard.AskOption
+			if params.Choices != nil {
+				options = append(options, taskyard.WithChoices(params.Choices...))
+			}
+			if found["answer"], err = task.Ask(ctx, "go", params.Ask, options...); err != nil {
+				return nil, err
+			}
+		}
+		if params.SleepMs != nil {
+			if err := task.Sleep(ctx, milliseconds(*params.SleepMs), "nap"); err != nil {
+				return nil, err
+			}
+		}
+		if params.Join == nil {
+			return found, nil
+		}
+		if err := task.Join(ctx, params.Join, taskyard.JoinAs("all")); err != nil {
+			return nil, err
+		}
+		ends := []taskyard.State{}
+		for _, id := range params.Join {
+			ended, err := client.Get(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			ends = append(ends, ended.State)
+		}
+		found["ends"] = ends
+		return found, nil
+	}
+}
+
 // serveWork runs a host of the shared queue until the context ends.
 func serveWork(ctx context.Context, client *taskyard.Client, id string, slots int) error {
 	host := taskyard.NewHost(client, id, taskyard.HostOptions{Slots: slots})
@@ -301,6 +351,13 @@ func serveWork(ctx context.Context, client *taskyard.Client, id string, slots in
 			done = append(done, found)
 		}
 		result["steps"] = done
+		if params.Asks != "" {
+			said, err := task.Ask(ctx, "go", params.Asks)
+			if err != nil {
+				return nil, err
+			}
+			result["answer"] = said
+		}
 		if _, err := work(ctx, task); err != nil {
 			return nil, err
 		}

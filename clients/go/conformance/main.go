@@ -91,6 +91,8 @@ type arguments struct {
 	Pad             int      `json:"pad"`
 	Channels        []string `json:"channels"`
 	AfterChunk      uint32   `json:"after_chunk"`
+	Question        string   `json:"question"`
+	Answer          any      `json:"answer"`
 }
 
 type retry struct {
@@ -122,6 +124,7 @@ var operations = map[string]operation{
 	"explain": explain, "put_limit": putLimit, "limits": limits, "delete_limit": deleteLimit,
 	"put_weight": putWeight, "weights": weights, "delete_weight": deleteWeight, "cancel_tasks": cancelTasks,
 	"read_output": readOutput, "read_artifact": readArtifact, "list_steps": listSteps, "result": result,
+	"list_questions": listQuestions, "answer": answer,
 	"host_start": hostStart, "host_wait": hostWait, "host_stop": hostStop,
 }
 

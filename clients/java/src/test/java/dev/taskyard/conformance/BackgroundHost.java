@@ -46,6 +46,7 @@ final class BackgroundHost {
                 .action("artifact", counted(BackgroundHost::artifact))
                 .action("take", counted(BackgroundHost::take))
                 .action("steps", counted(BackgroundHost::steps))
+                .action("parks", counted(task -> parks(taskyard, task)))
                 .action("crash", counted(BackgroundHost::crash))
                 .action("typed", counted(BackgroundHost::typed))
                 .action("progress", counted(BackgroundHost::progress));
@@ -192,6 +193,25 @@ final class BackgroundHost {
             throw new ActionFailedException("again", null);
         }
         return Map.of("done", done.get(), "attempts", attempts, "bytes", sizes);
+    }
+
+    private static Object parks(Taskyard taskyard, RunningTask task) throws Exception {
+        Map<String, Object> params = task.params();
+        Map<String, Object> found = new LinkedHashMap<>();
+        found.put("before", task.step("before", Integer.class, task::attempt));
+        if (params.get("ask") instanceof String text) {
+            Object[] choices = params.get("choices") instanceof List<?> given ? given.toArray() : new Object[0];
+            found.put("answer", task.ask("go", Object.class, text, choices));
+        }
+        if (params.containsKey("sleep_ms")) {
+            task.sleep(Duration.ofMillis(number(task, "sleep_ms", 0)), "nap");
+        }
+        if (params.get("join") instanceof List<?> given) {
+            List<String> ids = given.stream().map(String.class::cast).toList();
+            task.join(ids, "all", null);
+            found.put("ends", ids.stream().map(id -> taskyard.get(id).getState().name()).toList());
+        }
+        return found;
     }
 
     private static String hashOfArtifact(TaskInput input, String name) {

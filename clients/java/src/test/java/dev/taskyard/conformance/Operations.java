@@ -67,6 +67,8 @@ final class Operations {
             case "read_output" -> readOutput(with);
             case "read_artifact" -> readArtifact(with);
             case "list_steps" -> Map.of("steps", steps(with.text("task")));
+            case "list_questions" -> Map.of("questions", questions(with.text("task")));
+            case "answer" -> state(taskyard.answer(with.text("task"), with.text("question"), with.any("answer")));
             case "result" -> result(with);
             case "cut" -> cut(with);
             case "sleep" -> sleep(with);
@@ -88,6 +90,13 @@ final class Operations {
     private List<String> steps(String task) {
         return taskyard.steps(task).stream()
                 .map(step -> step.getName() + " " + step.getRun() + " " + step.getAttempt())
+                .toList();
+    }
+
+    private List<String> questions(String task) {
+        return taskyard.questions()
+                .filter(open -> open.getTaskId().equals(task))
+                .map(open -> open.getQuestionId() + " " + open.getQuestion().getText())
                 .toList();
     }
 
