@@ -33,8 +33,8 @@ async def running_server(
 ) -> AsyncIterator[str]:
     """Run a control plane. Yields its gRPC address, `HOST:PORT`, once it serves.
 
-    `scheduler` is that section of its configuration. It has a gateway if `rest_port` is given. Configuration and log are written to `folder`. Raises RuntimeError
-    if it does not start.
+    `scheduler` is that section of its configuration. It has a gateway if `rest_port` is given. Configuration and log
+    are written to `folder`. Raises RuntimeError if it does not start.
     """
     config, log = folder / "taskyard.json", folder / "taskyard.log"
     config.write_text(json.dumps({"scheduler": scheduler}), encoding="utf-8")
