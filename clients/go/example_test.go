@@ -286,13 +286,10 @@ func ExampleRunningTask_Ask() {
 
 func release(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 	answer, err := task.Ask(ctx, "deploy", "Deploy to all?", taskyard.WithChoices("yes", "no"))
-	if err != nil || answer == "no" {
-		return answer, err // An ErrParked among others: the handler begins again once there is an answer.
+	if err != nil {
+		return nil, err // An ErrParked until there is an answer.
 	}
-	if err := task.Sleep(ctx, 10*time.Minute, "settle"); err != nil {
-		return nil, err
-	}
-	return "deployed", nil
+	return answer, task.Sleep(ctx, 10*time.Minute, "settle")
 }
 
 func connected() (context.Context, *taskyard.Client) {
