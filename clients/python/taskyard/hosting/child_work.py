@@ -133,7 +133,7 @@ class Child(Generic[O]):
 
 
 class Family:
-    """What a run knows of the children of its task, and how it waits for them.
+    """The children of the task of a run, and the way to wait for them.
 
     Args:
         steps: The steps of the run, which has the children.
