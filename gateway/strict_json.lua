@@ -102,6 +102,9 @@ M.EndOfTasks = message([[taskIds]], {taskIds = STRINGS})
 M.NewWait = message([[name question ends sleepSecs timeoutSecs]], {question = M.Question, ends = M.EndOfTasks})
 M.ParkTaskRequest = message([[hostId taskId fencingToken waits releaseTarget]], {waits = objects(M.NewWait)})
 M.AnswerQuestionRequest = message([[taskId questionId answer]], {answer = VALUE})
+M.CreateAnswerLinkRequest = message([[taskId questionId lifeSecs]])
+M.ReadAnswerLinkRequest = message([[token]])
+M.AnswerByLinkRequest = message([[token answer]], {answer = VALUE})
 M.Machine = message([[cpuPercent memoryMb activeWorkers activeTeams sessions context]], {context = STRUCT})
 M.RegisterHostRequest = message([[hostId displayName capabilities slots project actions labels machine]], {capabilities
   = STRINGS, actions = STRINGS, labels = MAP, machine = M.Machine})
@@ -158,6 +161,9 @@ local BODIES = {
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/[^/]+/output$", message = M.AppendOutputRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/[^/]+/park$", message = M.ParkTaskRequest},
   {verb = "POST", path = "^/tasks/[^/]+/questions/[^/]+:answer$", message = M.AnswerQuestionRequest},
+  {verb = "POST", path = "^/tasks/[^/]+/questions/[^/]+:link$", message = M.CreateAnswerLinkRequest},
+  {verb = "POST", path = "^/answers:read$", message = M.ReadAnswerLinkRequest},
+  {verb = "POST", path = "^/answers$", message = M.AnswerByLinkRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/register$", message = M.RegisterHostRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/heartbeat$", message = M.HeartbeatHostRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/drain$", message = M.DrainHostRequest},

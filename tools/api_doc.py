@@ -243,6 +243,8 @@ class Page:
 def role_of(method: MethodDescriptor) -> str:
     """Who may call."""
     requirement = requirement_in(method)
+    if requirement.by_link:
+        return "anyone who has the link, without a credential"
     if requirement.anyone:
         return "anyone, without a credential"
     if requirement.any_principal:

@@ -112,6 +112,11 @@ class ValidRequests:
         lease = self._lease()
         return Request(lease.path, query={"fencing_token": lease.body["fencing_token"]})
 
+    def _link(self) -> str:
+        task_id = self._asking()["taskId"]
+        token: str = self._post(f"/tasks/{task_id}/questions/go:link", {})["token"]
+        return token
+
     def _asking(self) -> dict[str, str]:
         lease = self._lease(waits=ASKED)
         self._post(f"/api/runtime-hosts/{HOST}/tasks/{lease.path['task_id']}/park", lease.body)
@@ -245,6 +250,9 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "FetchChild": lambda valid: valid._child(),
     "ListSteps": lambda valid: Request(valid._running()),
     "ParkTask": lambda valid: valid._lease(waits=ASKED, release_target=True),
+    "CreateAnswerLink": lambda valid: Request({**valid._asking(), "questionId": "go"}, {}),
+    "ReadAnswerLink": lambda valid: Request({}, {"token": valid._link()}),
+    "AnswerByLink": lambda valid: Request({}, {"token": valid._link(), "answer": {"amount": 7}}),
     "AnswerQuestion": lambda valid: Request({**valid._asking(), "questionId": "go"}, {"answer": {"amount": 7}}),
     "ListQuestions": lambda _: Request(query={"agentId": "ann", "pageSize": 2}),
     "ListLeases": lambda valid: Request(query={"host_id": valid._lease().path["host_id"]}),

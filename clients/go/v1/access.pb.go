@@ -129,7 +129,9 @@ type Requirement struct {
 	// the call. Empty if there is none.
 	NamespaceField string `protobuf:"bytes,5,opt,name=namespace_field,json=namespaceField,proto3" json:"namespace_field,omitempty"`
 	// Whether everybody may call, without a credential.
-	Anyone        bool `protobuf:"varint,6,opt,name=anyone,proto3" json:"anyone,omitempty"`
+	Anyone bool `protobuf:"varint,6,opt,name=anyone,proto3" json:"anyone,omitempty"`
+	// Whether everybody may call who has a link, which the request holds and which is for the namespace of the call.
+	ByLink        bool `protobuf:"varint,7,opt,name=by_link,json=byLink,proto3" json:"by_link,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -206,6 +208,13 @@ func (x *Requirement) GetAnyone() bool {
 	return false
 }
 
+func (x *Requirement) GetByLink() bool {
+	if x != nil {
+		return x.ByLink
+	}
+	return false
+}
+
 var file_taskyard_v1_access_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -229,7 +238,7 @@ var File_taskyard_v1_access_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x18taskyard/v1/access.proto\x12\vtaskyard.v1\x1a google/protobuf/descriptor.proto\"\xdc\x01\n" +
+	"\x18taskyard/v1/access.proto\x12\vtaskyard.v1\x1a google/protobuf/descriptor.proto\"\xf5\x01\n" +
 	"\vRequirement\x12'\n" +
 	"\x05roles\x18\x01 \x03(\x0e2\x11.taskyard.v1.RoleR\x05roles\x12#\n" +
 	"\rany_principal\x18\x02 \x01(\bR\fanyPrincipal\x12\x1f\n" +
@@ -238,7 +247,8 @@ const file_taskyard_v1_access_proto_rawDesc = "" +
 	"\n" +
 	"host_field\x18\x04 \x01(\tR\thostField\x12'\n" +
 	"\x0fnamespace_field\x18\x05 \x01(\tR\x0enamespaceField\x12\x16\n" +
-	"\x06anyone\x18\x06 \x01(\bR\x06anyone*\xbe\x01\n" +
+	"\x06anyone\x18\x06 \x01(\bR\x06anyone\x12\x17\n" +
+	"\aby_link\x18\a \x01(\bR\x06byLink*\xbe\x01\n" +
 	"\x04Role\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\t\n" +

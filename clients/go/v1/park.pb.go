@@ -285,6 +285,354 @@ func (x *AnswerQuestionResponse) GetState() Task_State {
 	return Task_unspecified
 }
 
+// CreateAnswerLinkRequest names a question.
+type CreateAnswerLinkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task. Required.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// The id of the question, which must be open. Required.
+	QuestionId string `protobuf:"bytes,2,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
+	// For how many seconds the link is good, from 1 to 31,622,400. Default: as long as the question is open.
+	LifeSecs      *float64 `protobuf:"fixed64,3,opt,name=life_secs,json=lifeSecs,proto3,oneof" json:"life_secs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateAnswerLinkRequest) Reset() {
+	*x = CreateAnswerLinkRequest{}
+	mi := &file_taskyard_v1_park_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateAnswerLinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateAnswerLinkRequest) ProtoMessage() {}
+
+func (x *CreateAnswerLinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_park_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateAnswerLinkRequest.ProtoReflect.Descriptor instead.
+func (*CreateAnswerLinkRequest) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_park_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CreateAnswerLinkRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *CreateAnswerLinkRequest) GetQuestionId() string {
+	if x != nil {
+		return x.QuestionId
+	}
+	return ""
+}
+
+func (x *CreateAnswerLinkRequest) GetLifeSecs() float64 {
+	if x != nil && x.LifeSecs != nil {
+		return *x.LifeSecs
+	}
+	return 0
+}
+
+// CreateAnswerLinkResponse has a link.
+type CreateAnswerLinkResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token of the link. Whoever has it can answer. Always set.
+	Token *string `protobuf:"bytes,1,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	// Where the gateway has a page for it: a path with a fragment, which is sent to no server. Always set.
+	Href *string `protobuf:"bytes,2,opt,name=href,proto3,oneof" json:"href,omitempty"`
+	// Until when it is good. Absent where that has no end but the question's.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateAnswerLinkResponse) Reset() {
+	*x = CreateAnswerLinkResponse{}
+	mi := &file_taskyard_v1_park_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateAnswerLinkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateAnswerLinkResponse) ProtoMessage() {}
+
+func (x *CreateAnswerLinkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_park_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateAnswerLinkResponse.ProtoReflect.Descriptor instead.
+func (*CreateAnswerLinkResponse) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_park_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CreateAnswerLinkResponse) GetToken() string {
+	if x != nil && x.Token != nil {
+		return *x.Token
+	}
+	return ""
+}
+
+func (x *CreateAnswerLinkResponse) GetHref() string {
+	if x != nil && x.Href != nil {
+		return *x.Href
+	}
+	return ""
+}
+
+func (x *CreateAnswerLinkResponse) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+// ReadAnswerLinkRequest has the token of a link.
+type ReadAnswerLinkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token. Required.
+	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadAnswerLinkRequest) Reset() {
+	*x = ReadAnswerLinkRequest{}
+	mi := &file_taskyard_v1_park_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadAnswerLinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadAnswerLinkRequest) ProtoMessage() {}
+
+func (x *ReadAnswerLinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_park_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadAnswerLinkRequest.ProtoReflect.Descriptor instead.
+func (*ReadAnswerLinkRequest) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_park_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ReadAnswerLinkRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+// ReadAnswerLinkResponse has what a link asks.
+type ReadAnswerLinkResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the question. Always set.
+	QuestionId *string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3,oneof" json:"question_id,omitempty"`
+	// The question. Always set.
+	Question *Question `protobuf:"bytes,2,opt,name=question,proto3" json:"question,omitempty"`
+	// The action of the task that asks. Always set.
+	Action *string `protobuf:"bytes,3,opt,name=action,proto3,oneof" json:"action,omitempty"`
+	// Until when it can be answered by this link. Absent where that has no end.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadAnswerLinkResponse) Reset() {
+	*x = ReadAnswerLinkResponse{}
+	mi := &file_taskyard_v1_park_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadAnswerLinkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadAnswerLinkResponse) ProtoMessage() {}
+
+func (x *ReadAnswerLinkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_park_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadAnswerLinkResponse.ProtoReflect.Descriptor instead.
+func (*ReadAnswerLinkResponse) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_park_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ReadAnswerLinkResponse) GetQuestionId() string {
+	if x != nil && x.QuestionId != nil {
+		return *x.QuestionId
+	}
+	return ""
+}
+
+func (x *ReadAnswerLinkResponse) GetQuestion() *Question {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+func (x *ReadAnswerLinkResponse) GetAction() string {
+	if x != nil && x.Action != nil {
+		return *x.Action
+	}
+	return ""
+}
+
+func (x *ReadAnswerLinkResponse) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+// AnswerByLinkRequest has the answer to the question of a link.
+type AnswerByLinkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token. Required.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// The answer, at most 65,536 bytes when encoded. Default null.
+	Answer        *structpb.Value `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerByLinkRequest) Reset() {
+	*x = AnswerByLinkRequest{}
+	mi := &file_taskyard_v1_park_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerByLinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerByLinkRequest) ProtoMessage() {}
+
+func (x *AnswerByLinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_park_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerByLinkRequest.ProtoReflect.Descriptor instead.
+func (*AnswerByLinkRequest) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_park_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AnswerByLinkRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *AnswerByLinkRequest) GetAnswer() *structpb.Value {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+// AnswerByLinkResponse says that the answer is kept.
+type AnswerByLinkResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the question. Always set.
+	QuestionId    *string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3,oneof" json:"question_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerByLinkResponse) Reset() {
+	*x = AnswerByLinkResponse{}
+	mi := &file_taskyard_v1_park_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerByLinkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerByLinkResponse) ProtoMessage() {}
+
+func (x *AnswerByLinkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_park_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerByLinkResponse.ProtoReflect.Descriptor instead.
+func (*AnswerByLinkResponse) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_park_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *AnswerByLinkResponse) GetQuestionId() string {
+	if x != nil && x.QuestionId != nil {
+		return *x.QuestionId
+	}
+	return ""
+}
+
 // ListQuestionsRequest selects questions.
 type ListQuestionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -300,7 +648,7 @@ type ListQuestionsRequest struct {
 
 func (x *ListQuestionsRequest) Reset() {
 	*x = ListQuestionsRequest{}
-	mi := &file_taskyard_v1_park_proto_msgTypes[4]
+	mi := &file_taskyard_v1_park_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -312,7 +660,7 @@ func (x *ListQuestionsRequest) String() string {
 func (*ListQuestionsRequest) ProtoMessage() {}
 
 func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_park_proto_msgTypes[4]
+	mi := &file_taskyard_v1_park_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -325,7 +673,7 @@ func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsRequest.ProtoReflect.Descriptor instead.
 func (*ListQuestionsRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_park_proto_rawDescGZIP(), []int{4}
+	return file_taskyard_v1_park_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListQuestionsRequest) GetAgentId() string {
@@ -372,7 +720,7 @@ type OpenQuestion struct {
 
 func (x *OpenQuestion) Reset() {
 	*x = OpenQuestion{}
-	mi := &file_taskyard_v1_park_proto_msgTypes[5]
+	mi := &file_taskyard_v1_park_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -384,7 +732,7 @@ func (x *OpenQuestion) String() string {
 func (*OpenQuestion) ProtoMessage() {}
 
 func (x *OpenQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_park_proto_msgTypes[5]
+	mi := &file_taskyard_v1_park_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -397,7 +745,7 @@ func (x *OpenQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenQuestion.ProtoReflect.Descriptor instead.
 func (*OpenQuestion) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_park_proto_rawDescGZIP(), []int{5}
+	return file_taskyard_v1_park_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OpenQuestion) GetTaskId() string {
@@ -462,7 +810,7 @@ type ListQuestionsResponse struct {
 
 func (x *ListQuestionsResponse) Reset() {
 	*x = ListQuestionsResponse{}
-	mi := &file_taskyard_v1_park_proto_msgTypes[6]
+	mi := &file_taskyard_v1_park_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +822,7 @@ func (x *ListQuestionsResponse) String() string {
 func (*ListQuestionsResponse) ProtoMessage() {}
 
 func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_park_proto_msgTypes[6]
+	mi := &file_taskyard_v1_park_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +835,7 @@ func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsResponse.ProtoReflect.Descriptor instead.
 func (*ListQuestionsResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_park_proto_rawDescGZIP(), []int{6}
+	return file_taskyard_v1_park_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListQuestionsResponse) GetQuestions() []*OpenQuestion {
@@ -531,7 +879,37 @@ const file_taskyard_v1_park_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01B\n" +
 	"\n" +
 	"\b_task_idB\b\n" +
-	"\x06_state\"\xa6\x01\n" +
+	"\x06_state\"\x83\x01\n" +
+	"\x17CreateAnswerLinkRequest\x12\x17\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1f\n" +
+	"\vquestion_id\x18\x02 \x01(\tR\n" +
+	"questionId\x12 \n" +
+	"\tlife_secs\x18\x03 \x01(\x01H\x00R\blifeSecs\x88\x01\x01B\f\n" +
+	"\n" +
+	"_life_secs\"\x93\x01\n" +
+	"\x18CreateAnswerLinkResponse\x12\x19\n" +
+	"\x05token\x18\x01 \x01(\tH\x00R\x05token\x88\x01\x01\x12\x17\n" +
+	"\x04href\x18\x02 \x01(\tH\x01R\x04href\x88\x01\x01\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05untilB\b\n" +
+	"\x06_tokenB\a\n" +
+	"\x05_href\"-\n" +
+	"\x15ReadAnswerLinkRequest\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"\xdb\x01\n" +
+	"\x16ReadAnswerLinkResponse\x12$\n" +
+	"\vquestion_id\x18\x01 \x01(\tH\x00R\n" +
+	"questionId\x88\x01\x01\x121\n" +
+	"\bquestion\x18\x02 \x01(\v2\x15.taskyard.v1.QuestionR\bquestion\x12\x1b\n" +
+	"\x06action\x18\x03 \x01(\tH\x01R\x06action\x88\x01\x01\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05untilB\x0e\n" +
+	"\f_question_idB\t\n" +
+	"\a_action\"[\n" +
+	"\x13AnswerByLinkRequest\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12.\n" +
+	"\x06answer\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x06answer\"L\n" +
+	"\x14AnswerByLinkResponse\x12$\n" +
+	"\vquestion_id\x18\x01 \x01(\tH\x00R\n" +
+	"questionId\x88\x01\x01B\x0e\n" +
+	"\f_question_id\"\xa6\x01\n" +
 	"\x14ListQuestionsRequest\x12\x1e\n" +
 	"\bagent_id\x18\x01 \x01(\tH\x00R\aagentId\x88\x01\x01\x12 \n" +
 	"\tpage_size\x18\x02 \x01(\rH\x01R\bpageSize\x88\x01\x01\x12\"\n" +
@@ -558,12 +936,16 @@ const file_taskyard_v1_park_proto_rawDesc = "" +
 	"\x15ListQuestionsResponse\x127\n" +
 	"\tquestions\x18\x01 \x03(\v2\x19.taskyard.v1.OpenQuestionR\tquestions\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token2\xc1\x03\n" +
+	"\x10_next_page_token2\xd8\x06\n" +
 	"\vParkService\x12\x98\x01\n" +
 	"\bParkTask\x12\x1c.taskyard.v1.ParkTaskRequest\x1a\x1d.taskyard.v1.ParkTaskResponse\"O\xba\xd7\x18\f\n" +
 	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x026:\x01*\"1/api/runtime-hosts/{host_id}/tasks/{task_id}/park\x90\x02\x02\x12\x9f\x01\n" +
 	"\x0eAnswerQuestion\x12\".taskyard.v1.AnswerQuestionRequest\x1a#.taskyard.v1.AnswerQuestionResponse\"D\xba\xd7\x18\x03\n" +
-	"\x01\x01\x82\xd3\xe4\x93\x024:\x01*\"//tasks/{task_id}/questions/{question_id}:answer\x90\x02\x02\x12u\n" +
+	"\x01\x01\x82\xd3\xe4\x93\x024:\x01*\"//tasks/{task_id}/questions/{question_id}:answer\x90\x02\x02\x12\xa3\x01\n" +
+	"\x10CreateAnswerLink\x12$.taskyard.v1.CreateAnswerLinkRequest\x1a%.taskyard.v1.CreateAnswerLinkResponse\"B\xba\xd7\x18\x03\n" +
+	"\x01\x01\x82\xd3\xe4\x93\x022:\x01*\"-/tasks/{task_id}/questions/{question_id}:link\x90\x02\x02\x12|\n" +
+	"\x0eReadAnswerLink\x12\".taskyard.v1.ReadAnswerLinkRequest\x1a#.taskyard.v1.ReadAnswerLinkResponse\"!\xba\xd7\x18\x028\x01\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/answers:read\x90\x02\x02\x12q\n" +
+	"\fAnswerByLink\x12 .taskyard.v1.AnswerByLinkRequest\x1a!.taskyard.v1.AnswerByLinkResponse\"\x1c\xba\xd7\x18\x028\x01\x82\xd3\xe4\x93\x02\r:\x01*\"\b/answers\x90\x02\x02\x12u\n" +
 	"\rListQuestions\x12!.taskyard.v1.ListQuestionsRequest\x1a\".taskyard.v1.ListQuestionsResponse\"\x1d\xba\xd7\x18\x04\n" +
 	"\x02\x01\x03\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/questions\x90\x02\x01B\x87\x01\n" +
@@ -581,41 +963,57 @@ func file_taskyard_v1_park_proto_rawDescGZIP() []byte {
 	return file_taskyard_v1_park_proto_rawDescData
 }
 
-var file_taskyard_v1_park_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_taskyard_v1_park_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_taskyard_v1_park_proto_goTypes = []any{
-	(*ParkTaskRequest)(nil),        // 0: taskyard.v1.ParkTaskRequest
-	(*ParkTaskResponse)(nil),       // 1: taskyard.v1.ParkTaskResponse
-	(*AnswerQuestionRequest)(nil),  // 2: taskyard.v1.AnswerQuestionRequest
-	(*AnswerQuestionResponse)(nil), // 3: taskyard.v1.AnswerQuestionResponse
-	(*ListQuestionsRequest)(nil),   // 4: taskyard.v1.ListQuestionsRequest
-	(*OpenQuestion)(nil),           // 5: taskyard.v1.OpenQuestion
-	(*ListQuestionsResponse)(nil),  // 6: taskyard.v1.ListQuestionsResponse
-	(*NewWait)(nil),                // 7: taskyard.v1.NewWait
-	(Task_State)(0),                // 8: taskyard.v1.Task.State
-	(*structpb.Value)(nil),         // 9: google.protobuf.Value
-	(*Question)(nil),               // 10: taskyard.v1.Question
-	(*timestamppb.Timestamp)(nil),  // 11: google.protobuf.Timestamp
+	(*ParkTaskRequest)(nil),          // 0: taskyard.v1.ParkTaskRequest
+	(*ParkTaskResponse)(nil),         // 1: taskyard.v1.ParkTaskResponse
+	(*AnswerQuestionRequest)(nil),    // 2: taskyard.v1.AnswerQuestionRequest
+	(*AnswerQuestionResponse)(nil),   // 3: taskyard.v1.AnswerQuestionResponse
+	(*CreateAnswerLinkRequest)(nil),  // 4: taskyard.v1.CreateAnswerLinkRequest
+	(*CreateAnswerLinkResponse)(nil), // 5: taskyard.v1.CreateAnswerLinkResponse
+	(*ReadAnswerLinkRequest)(nil),    // 6: taskyard.v1.ReadAnswerLinkRequest
+	(*ReadAnswerLinkResponse)(nil),   // 7: taskyard.v1.ReadAnswerLinkResponse
+	(*AnswerByLinkRequest)(nil),      // 8: taskyard.v1.AnswerByLinkRequest
+	(*AnswerByLinkResponse)(nil),     // 9: taskyard.v1.AnswerByLinkResponse
+	(*ListQuestionsRequest)(nil),     // 10: taskyard.v1.ListQuestionsRequest
+	(*OpenQuestion)(nil),             // 11: taskyard.v1.OpenQuestion
+	(*ListQuestionsResponse)(nil),    // 12: taskyard.v1.ListQuestionsResponse
+	(*NewWait)(nil),                  // 13: taskyard.v1.NewWait
+	(Task_State)(0),                  // 14: taskyard.v1.Task.State
+	(*structpb.Value)(nil),           // 15: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil),    // 16: google.protobuf.Timestamp
+	(*Question)(nil),                 // 17: taskyard.v1.Question
 }
 var file_taskyard_v1_park_proto_depIdxs = []int32{
-	7,  // 0: taskyard.v1.ParkTaskRequest.waits:type_name -> taskyard.v1.NewWait
-	8,  // 1: taskyard.v1.ParkTaskResponse.state:type_name -> taskyard.v1.Task.State
-	9,  // 2: taskyard.v1.AnswerQuestionRequest.answer:type_name -> google.protobuf.Value
-	8,  // 3: taskyard.v1.AnswerQuestionResponse.state:type_name -> taskyard.v1.Task.State
-	10, // 4: taskyard.v1.OpenQuestion.question:type_name -> taskyard.v1.Question
-	11, // 5: taskyard.v1.OpenQuestion.since:type_name -> google.protobuf.Timestamp
-	11, // 6: taskyard.v1.OpenQuestion.until:type_name -> google.protobuf.Timestamp
-	5,  // 7: taskyard.v1.ListQuestionsResponse.questions:type_name -> taskyard.v1.OpenQuestion
-	0,  // 8: taskyard.v1.ParkService.ParkTask:input_type -> taskyard.v1.ParkTaskRequest
-	2,  // 9: taskyard.v1.ParkService.AnswerQuestion:input_type -> taskyard.v1.AnswerQuestionRequest
-	4,  // 10: taskyard.v1.ParkService.ListQuestions:input_type -> taskyard.v1.ListQuestionsRequest
-	1,  // 11: taskyard.v1.ParkService.ParkTask:output_type -> taskyard.v1.ParkTaskResponse
-	3,  // 12: taskyard.v1.ParkService.AnswerQuestion:output_type -> taskyard.v1.AnswerQuestionResponse
-	6,  // 13: taskyard.v1.ParkService.ListQuestions:output_type -> taskyard.v1.ListQuestionsResponse
-	11, // [11:14] is the sub-list for method output_type
-	8,  // [8:11] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	13, // 0: taskyard.v1.ParkTaskRequest.waits:type_name -> taskyard.v1.NewWait
+	14, // 1: taskyard.v1.ParkTaskResponse.state:type_name -> taskyard.v1.Task.State
+	15, // 2: taskyard.v1.AnswerQuestionRequest.answer:type_name -> google.protobuf.Value
+	14, // 3: taskyard.v1.AnswerQuestionResponse.state:type_name -> taskyard.v1.Task.State
+	16, // 4: taskyard.v1.CreateAnswerLinkResponse.until:type_name -> google.protobuf.Timestamp
+	17, // 5: taskyard.v1.ReadAnswerLinkResponse.question:type_name -> taskyard.v1.Question
+	16, // 6: taskyard.v1.ReadAnswerLinkResponse.until:type_name -> google.protobuf.Timestamp
+	15, // 7: taskyard.v1.AnswerByLinkRequest.answer:type_name -> google.protobuf.Value
+	17, // 8: taskyard.v1.OpenQuestion.question:type_name -> taskyard.v1.Question
+	16, // 9: taskyard.v1.OpenQuestion.since:type_name -> google.protobuf.Timestamp
+	16, // 10: taskyard.v1.OpenQuestion.until:type_name -> google.protobuf.Timestamp
+	11, // 11: taskyard.v1.ListQuestionsResponse.questions:type_name -> taskyard.v1.OpenQuestion
+	0,  // 12: taskyard.v1.ParkService.ParkTask:input_type -> taskyard.v1.ParkTaskRequest
+	2,  // 13: taskyard.v1.ParkService.AnswerQuestion:input_type -> taskyard.v1.AnswerQuestionRequest
+	4,  // 14: taskyard.v1.ParkService.CreateAnswerLink:input_type -> taskyard.v1.CreateAnswerLinkRequest
+	6,  // 15: taskyard.v1.ParkService.ReadAnswerLink:input_type -> taskyard.v1.ReadAnswerLinkRequest
+	8,  // 16: taskyard.v1.ParkService.AnswerByLink:input_type -> taskyard.v1.AnswerByLinkRequest
+	10, // 17: taskyard.v1.ParkService.ListQuestions:input_type -> taskyard.v1.ListQuestionsRequest
+	1,  // 18: taskyard.v1.ParkService.ParkTask:output_type -> taskyard.v1.ParkTaskResponse
+	3,  // 19: taskyard.v1.ParkService.AnswerQuestion:output_type -> taskyard.v1.AnswerQuestionResponse
+	5,  // 20: taskyard.v1.ParkService.CreateAnswerLink:output_type -> taskyard.v1.CreateAnswerLinkResponse
+	7,  // 21: taskyard.v1.ParkService.ReadAnswerLink:output_type -> taskyard.v1.ReadAnswerLinkResponse
+	9,  // 22: taskyard.v1.ParkService.AnswerByLink:output_type -> taskyard.v1.AnswerByLinkResponse
+	12, // 23: taskyard.v1.ParkService.ListQuestions:output_type -> taskyard.v1.ListQuestionsResponse
+	18, // [18:24] is the sub-list for method output_type
+	12, // [12:18] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_park_proto_init() }
@@ -630,14 +1028,18 @@ func file_taskyard_v1_park_proto_init() {
 	file_taskyard_v1_park_proto_msgTypes[3].OneofWrappers = []any{}
 	file_taskyard_v1_park_proto_msgTypes[4].OneofWrappers = []any{}
 	file_taskyard_v1_park_proto_msgTypes[5].OneofWrappers = []any{}
-	file_taskyard_v1_park_proto_msgTypes[6].OneofWrappers = []any{}
+	file_taskyard_v1_park_proto_msgTypes[7].OneofWrappers = []any{}
+	file_taskyard_v1_park_proto_msgTypes[9].OneofWrappers = []any{}
+	file_taskyard_v1_park_proto_msgTypes[10].OneofWrappers = []any{}
+	file_taskyard_v1_park_proto_msgTypes[11].OneofWrappers = []any{}
+	file_taskyard_v1_park_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_park_proto_rawDesc), len(file_taskyard_v1_park_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,9 +24,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ParkService_ParkTask_FullMethodName       = "/taskyard.v1.ParkService/ParkTask"
-	ParkService_AnswerQuestion_FullMethodName = "/taskyard.v1.ParkService/AnswerQuestion"
-	ParkService_ListQuestions_FullMethodName  = "/taskyard.v1.ParkService/ListQuestions"
+	ParkService_ParkTask_FullMethodName         = "/taskyard.v1.ParkService/ParkTask"
+	ParkService_AnswerQuestion_FullMethodName   = "/taskyard.v1.ParkService/AnswerQuestion"
+	ParkService_CreateAnswerLink_FullMethodName = "/taskyard.v1.ParkService/CreateAnswerLink"
+	ParkService_ReadAnswerLink_FullMethodName   = "/taskyard.v1.ParkService/ReadAnswerLink"
+	ParkService_AnswerByLink_FullMethodName     = "/taskyard.v1.ParkService/AnswerByLink"
+	ParkService_ListQuestions_FullMethodName    = "/taskyard.v1.ParkService/ListQuestions"
 )
 
 // ParkServiceClient is the client API for ParkService service.
@@ -50,6 +53,23 @@ type ParkServiceClient interface {
 	// its time is over), `too_large`.
 	// Retry: safe: the same answer again is the same.
 	AnswerQuestion(ctx context.Context, in *AnswerQuestionRequest, opts ...grpc.CallOption) (*AnswerQuestionResponse, error)
+	// Makes a link by which whoever has it can answer one question, without a credential: it is good for this question of
+	// this task alone, until that is answered or its time is over.
+	//
+	// Errors: `not_found` (no such task, or no open question of it), `bad_request`.
+	// Retry: safe: there may be any number of links.
+	CreateAnswerLink(ctx context.Context, in *CreateAnswerLinkRequest, opts ...grpc.CallOption) (*CreateAnswerLinkResponse, error)
+	// Shows the question of a link.
+	//
+	// Errors: `not_found` (the link is none, was changed, is over or is of another namespace; its question is not open).
+	// Retry: safe.
+	ReadAnswerLink(ctx context.Context, in *ReadAnswerLinkRequest, opts ...grpc.CallOption) (*ReadAnswerLinkResponse, error)
+	// Answers the question of a link, as AnswerQuestion does.
+	//
+	// Errors: `not_found` (as ReadAnswerLink), `bad_request` (an answer that the question does not allow), `conflict` (it has
+	// another answer, or its time is over), `too_large`.
+	// Retry: safe: the same answer again is the same.
+	AnswerByLink(ctx context.Context, in *AnswerByLinkRequest, opts ...grpc.CallOption) (*AnswerByLinkResponse, error)
 	// Lists the questions that are open, by the order in which their tasks were submitted.
 	//
 	// Errors: `bad_request` (a page token of another query).
@@ -79,6 +99,36 @@ func (c *parkServiceClient) AnswerQuestion(ctx context.Context, in *AnswerQuesti
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AnswerQuestionResponse)
 	err := c.cc.Invoke(ctx, ParkService_AnswerQuestion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *parkServiceClient) CreateAnswerLink(ctx context.Context, in *CreateAnswerLinkRequest, opts ...grpc.CallOption) (*CreateAnswerLinkResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateAnswerLinkResponse)
+	err := c.cc.Invoke(ctx, ParkService_CreateAnswerLink_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *parkServiceClient) ReadAnswerLink(ctx context.Context, in *ReadAnswerLinkRequest, opts ...grpc.CallOption) (*ReadAnswerLinkResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadAnswerLinkResponse)
+	err := c.cc.Invoke(ctx, ParkService_ReadAnswerLink_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *parkServiceClient) AnswerByLink(ctx context.Context, in *AnswerByLinkRequest, opts ...grpc.CallOption) (*AnswerByLinkResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AnswerByLinkResponse)
+	err := c.cc.Invoke(ctx, ParkService_AnswerByLink_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +166,23 @@ type ParkServiceServer interface {
 	// its time is over), `too_large`.
 	// Retry: safe: the same answer again is the same.
 	AnswerQuestion(context.Context, *AnswerQuestionRequest) (*AnswerQuestionResponse, error)
+	// Makes a link by which whoever has it can answer one question, without a credential: it is good for this question of
+	// this task alone, until that is answered or its time is over.
+	//
+	// Errors: `not_found` (no such task, or no open question of it), `bad_request`.
+	// Retry: safe: there may be any number of links.
+	CreateAnswerLink(context.Context, *CreateAnswerLinkRequest) (*CreateAnswerLinkResponse, error)
+	// Shows the question of a link.
+	//
+	// Errors: `not_found` (the link is none, was changed, is over or is of another namespace; its question is not open).
+	// Retry: safe.
+	ReadAnswerLink(context.Context, *ReadAnswerLinkRequest) (*ReadAnswerLinkResponse, error)
+	// Answers the question of a link, as AnswerQuestion does.
+	//
+	// Errors: `not_found` (as ReadAnswerLink), `bad_request` (an answer that the question does not allow), `conflict` (it has
+	// another answer, or its time is over), `too_large`.
+	// Retry: safe: the same answer again is the same.
+	AnswerByLink(context.Context, *AnswerByLinkRequest) (*AnswerByLinkResponse, error)
 	// Lists the questions that are open, by the order in which their tasks were submitted.
 	//
 	// Errors: `bad_request` (a page token of another query).
@@ -136,6 +203,15 @@ func (UnimplementedParkServiceServer) ParkTask(context.Context, *ParkTaskRequest
 }
 func (UnimplementedParkServiceServer) AnswerQuestion(context.Context, *AnswerQuestionRequest) (*AnswerQuestionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AnswerQuestion not implemented")
+}
+func (UnimplementedParkServiceServer) CreateAnswerLink(context.Context, *CreateAnswerLinkRequest) (*CreateAnswerLinkResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateAnswerLink not implemented")
+}
+func (UnimplementedParkServiceServer) ReadAnswerLink(context.Context, *ReadAnswerLinkRequest) (*ReadAnswerLinkResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadAnswerLink not implemented")
+}
+func (UnimplementedParkServiceServer) AnswerByLink(context.Context, *AnswerByLinkRequest) (*AnswerByLinkResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AnswerByLink not implemented")
 }
 func (UnimplementedParkServiceServer) ListQuestions(context.Context, *ListQuestionsRequest) (*ListQuestionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListQuestions not implemented")
@@ -197,6 +273,60 @@ func _ParkService_AnswerQuestion_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ParkService_CreateAnswerLink_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateAnswerLinkRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParkServiceServer).CreateAnswerLink(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParkService_CreateAnswerLink_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParkServiceServer).CreateAnswerLink(ctx, req.(*CreateAnswerLinkRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ParkService_ReadAnswerLink_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadAnswerLinkRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParkServiceServer).ReadAnswerLink(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParkService_ReadAnswerLink_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParkServiceServer).ReadAnswerLink(ctx, req.(*ReadAnswerLinkRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ParkService_AnswerByLink_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AnswerByLinkRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParkServiceServer).AnswerByLink(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParkService_AnswerByLink_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParkServiceServer).AnswerByLink(ctx, req.(*AnswerByLinkRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ParkService_ListQuestions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListQuestionsRequest)
 	if err := dec(in); err != nil {
@@ -229,6 +359,18 @@ var ParkService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AnswerQuestion",
 			Handler:    _ParkService_AnswerQuestion_Handler,
+		},
+		{
+			MethodName: "CreateAnswerLink",
+			Handler:    _ParkService_CreateAnswerLink_Handler,
+		},
+		{
+			MethodName: "ReadAnswerLink",
+			Handler:    _ParkService_ReadAnswerLink_Handler,
+		},
+		{
+			MethodName: "AnswerByLink",
+			Handler:    _ParkService_AnswerByLink_Handler,
 		},
 		{
 			MethodName: "ListQuestions",

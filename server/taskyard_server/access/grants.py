@@ -42,7 +42,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequirement:
-    """Who may call a method: one of `roles` or a stronger one, any principal, or anyone.
+    """Who may call a method: one of `roles` or a stronger one, any principal, or anyone; `by_link` if it has a link.
 
     `agent_field` and `host_field` name the fields of the request in whose name the call acts, `namespace_field` that
     with the namespace in which the roles are needed, if it is not that of the call: a field, or the way to a key of a
@@ -53,6 +53,7 @@ class CallRequirement:
     roles: frozenset[Role] = frozenset()
     any_principal: bool = False
     anyone: bool = False
+    by_link: bool = False
     agent_field: str = ""
     host_field: str = ""
     namespace_field: str = ""

@@ -53,12 +53,14 @@ def requirement_in(method: MethodDescriptor) -> CallRequirement:
     options = method.GetOptions()
     option = options.Extensions[access_pb2.requires]
     roles = frozenset(map(Role, option.roles))
-    if not roles and not option.any_principal and not option.anyone:
+    anyone = option.anyone or option.by_link
+    if not roles and not option.any_principal and not anyone:
         raise NoRequirement(method.full_name)
     return CallRequirement(
         roles=roles,
         any_principal=option.any_principal,
-        anyone=option.anyone,
+        anyone=anyone,
+        by_link=option.by_link,
         agent_field=option.agent_field,
         host_field=option.host_field,
         namespace_field=option.namespace_field,

@@ -66,6 +66,19 @@ class QuestionCommands:
             agents = None
         return await self._repeated(state, answer, agents)
 
+    async def find(
+        self, namespace: str, task_id: str, question: str, *, agents: Names | None = None
+    ) -> tuple[Task, Wait]:
+        """An open question, with its task. Raises `NotFound`."""
+        state = self._namespaces.get_for_command(namespace, "task")
+        task = state.scheduler.find(task_id)
+        if task is None or not _may_see(state, task, agents):
+            raise NotFound("task not found")
+        wait = state.scheduler.parks.open_question(task, question)
+        if wait is None:
+            raise NotFound(NO_QUESTION)
+        return await self._barrier.give(state, lambda: (task, wait))
+
     async def list(
         self,
         namespace: str,

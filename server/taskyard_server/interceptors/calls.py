@@ -206,8 +206,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         gate = None if self._admission is None else self._admission.gate(method)
         if gate is not None:
             serve = gate.audited(serve)
-        # What anyone may ask is about this server, and is told by one that has lost its trust in itself, too.
-        if self._door is not None and not requirement_of(method).anyone:
+        # What anyone may ask, unless by a link, is about this server, and is told by one that has lost its trust, too.
+        requirement = requirement_of(method)
+        if self._door is not None and (requirement.by_link or not requirement.anyone):
             serve = _behind(self._door, method, serve)
         if self._tracer is not None:
             serve = self._tracer.around(method, serve, is_stream)

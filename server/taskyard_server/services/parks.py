@@ -11,17 +11,18 @@ from taskyard.v1 import park_pb2 as pb
 from taskyard.v1.park_pb2_grpc import ParkServiceServicer
 from taskyard.v1.wait_pb2 import Question
 from taskyard_server.conversion import requests
+from taskyard_server.conversion.answer_links import NO_LINK, AnswerLink, link_in, link_path, link_secs, link_token
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.report_requests import fencing_token, parked
 from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.waits import check_answer
-from taskyard_server.core.errors import Refusal
+from taskyard_server.core.errors import NotFound, Refusal
 from taskyard_server.core.history import Wait
 from taskyard_server.core.task import Task
 from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.questions import NewAnswer
-from taskyard_server.interceptors.callers import current_call
+from taskyard_server.interceptors.callers import Call, current_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -52,18 +53,58 @@ class ParkService(ParkServiceServicer):
     ) -> pb.AnswerQuestionResponse:
         del context
         call = current_call()
-        value = request.answer if request.HasField("answer") else Value(null_value=NULL_VALUE)
-        principal = call.access.principal.name if call.access.principal is not None else None
-        answer = NewAnswer(
-            request.task_id,
-            requests.path_name(request.question_id, "question_id"),
-            value.SerializeToString(),
-            principal,
-            lambda wait: check_answer(Question.FromString(wait.question or b""), value),
-            lambda other: Value.FromString(other) == value,
-        )
+        question = requests.path_name(request.question_id, "question_id")
+        answer = _answer(request, request.task_id, question, _principal(call))
         state = await self._engine.questions.answer(call.namespace, answer, agents=call.access.agents)
         return pb.AnswerQuestionResponse(task_id=request.task_id, state=STATES[state])
+
+    async def CreateAnswerLink(  # noqa: N802
+        self, request: pb.CreateAnswerLinkRequest, context: Context
+    ) -> pb.CreateAnswerLinkResponse:
+        del context
+        call, task_id = current_call(), request.task_id
+        question = requests.path_name(request.question_id, "question_id")
+        until = None
+        if request.HasField("life_secs"):
+            until = self._engine.now() + link_secs(request.life_secs)
+        _, wait = await self._engine.questions.find(call.namespace, task_id, question, agents=call.access.agents)
+        ends = [each for each in (until, wait.until) if each is not None]
+        token = link_token(AnswerLink(task_id, question, until, _principal(call)), call.namespace, call.seal)
+        return pb.CreateAnswerLinkResponse(
+            token=token, href=link_path(token, call.namespace), until=timestamp(min(ends)) if ends else None
+        )
+
+    async def ReadAnswerLink(  # noqa: N802
+        self, request: pb.ReadAnswerLinkRequest, context: Context
+    ) -> pb.ReadAnswerLinkResponse:
+        del context
+        call = current_call()
+        link = self._link(request.token, call)
+        task, wait = await self._engine.questions.find(call.namespace, link.task_id, link.question)
+        ends = [each for each in (link.until, wait.until) if each is not None]
+        return pb.ReadAnswerLinkResponse(
+            question_id=link.question,
+            question=Question.FromString(wait.question or b""),
+            action=task.action,
+            until=timestamp(min(ends)) if ends else None,
+        )
+
+    async def AnswerByLink(  # noqa: N802
+        self, request: pb.AnswerByLinkRequest, context: Context
+    ) -> pb.AnswerByLinkResponse:
+        del context
+        call = current_call()
+        link = self._link(request.token, call)
+        answer = _answer(request, link.task_id, link.question, link.answerer)
+        await self._engine.questions.answer(call.namespace, answer)
+        return pb.AnswerByLinkResponse(question_id=link.question)
+
+    def _link(self, token: str, call: Call) -> AnswerLink:
+        """The link of a token. Raises `NotFound`, also once its time is over."""
+        link = link_in(token, call.namespace, call.seal)
+        if link.until is not None and link.until <= self._engine.now():
+            raise NotFound(NO_LINK)
+        return link
 
     async def ListQuestions(  # noqa: N802
         self, request: pb.ListQuestionsRequest, context: Context
@@ -87,6 +128,24 @@ class ParkService(ParkServiceServicer):
             await context.send_initial_metadata((EMPTY_QUESTIONS,))
         token = None if next_after is None else listing.token(next_after)
         return pb.ListQuestionsResponse(questions=questions, next_page_token=token)
+
+
+def _principal(call: Call) -> str | None:
+    return None if call.access.principal is None else call.access.principal.name
+
+
+def _answer(
+    request: pb.AnswerQuestionRequest | pb.AnswerByLinkRequest, task_id: str, question: str, by: str | None
+) -> NewAnswer:
+    value = request.answer if request.HasField("answer") else Value(null_value=NULL_VALUE)
+    return NewAnswer(
+        task_id,
+        question,
+        value.SerializeToString(),
+        by,
+        lambda wait: check_answer(Question.FromString(wait.question or b""), value),
+        lambda other: Value.FromString(other) == value,
+    )
 
 
 def _open_question(task: Task, wait: Wait, *, is_bare: bool) -> pb.OpenQuestion:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18taskyard/v1/access.proto\x12\x0btaskyard.v1\x1a google/protobuf/descriptor.proto\"\xdc\x01\n\x0bRequirement\x12\'\n\x05roles\x18\x01 \x03(\x0e\x32\x11.taskyard.v1.RoleR\x05roles\x12#\n\rany_principal\x18\x02 \x01(\x08R\x0c\x61nyPrincipal\x12\x1f\n\x0b\x61gent_field\x18\x03 \x01(\tR\nagentField\x12\x1d\n\nhost_field\x18\x04 \x01(\tR\thostField\x12\'\n\x0fnamespace_field\x18\x05 \x01(\tR\x0enamespaceField\x12\x16\n\x06\x61nyone\x18\x06 \x01(\x08R\x06\x61nyone*\xbe\x01\n\x04Role\x12\x0f\n\x0bunspecified\x10\x00\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\t\n\x05\x61gent\x10\x01\x12\x0e\n\nROLE_AGENT\x10\x01\x12\x08\n\x04host\x10\x02\x12\r\n\tROLE_HOST\x10\x02\x12\n\n\x06viewer\x10\x03\x12\x0f\n\x0bROLE_VIEWER\x10\x03\x12\x0c\n\x08operator\x10\x04\x12\x11\n\rROLE_OPERATOR\x10\x04\x12\t\n\x05\x61\x64min\x10\x05\x12\x0e\n\nROLE_ADMIN\x10\x05\x1a\x02\x10\x01:V\n\x08requires\x12\x1e.google.protobuf.MethodOptions\x18\xf7\x8a\x03 \x01(\x0b\x32\x18.taskyard.v1.RequirementR\x08requiresB\x89\x01\n\x0f\x64\x65v.taskyard.v1B\x0b\x41\x63\x63\x65ssProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18taskyard/v1/access.proto\x12\x0btaskyard.v1\x1a google/protobuf/descriptor.proto\"\xf5\x01\n\x0bRequirement\x12\'\n\x05roles\x18\x01 \x03(\x0e\x32\x11.taskyard.v1.RoleR\x05roles\x12#\n\rany_principal\x18\x02 \x01(\x08R\x0c\x61nyPrincipal\x12\x1f\n\x0b\x61gent_field\x18\x03 \x01(\tR\nagentField\x12\x1d\n\nhost_field\x18\x04 \x01(\tR\thostField\x12\'\n\x0fnamespace_field\x18\x05 \x01(\tR\x0enamespaceField\x12\x16\n\x06\x61nyone\x18\x06 \x01(\x08R\x06\x61nyone\x12\x17\n\x07\x62y_link\x18\x07 \x01(\x08R\x06\x62yLink*\xbe\x01\n\x04Role\x12\x0f\n\x0bunspecified\x10\x00\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\t\n\x05\x61gent\x10\x01\x12\x0e\n\nROLE_AGENT\x10\x01\x12\x08\n\x04host\x10\x02\x12\r\n\tROLE_HOST\x10\x02\x12\n\n\x06viewer\x10\x03\x12\x0f\n\x0bROLE_VIEWER\x10\x03\x12\x0c\n\x08operator\x10\x04\x12\x11\n\rROLE_OPERATOR\x10\x04\x12\t\n\x05\x61\x64min\x10\x05\x12\x0e\n\nROLE_ADMIN\x10\x05\x1a\x02\x10\x01:V\n\x08requires\x12\x1e.google.protobuf.MethodOptions\x18\xf7\x8a\x03 \x01(\x0b\x32\x18.taskyard.v1.RequirementR\x08requiresB\x89\x01\n\x0f\x64\x65v.taskyard.v1B\x0b\x41\x63\x63\x65ssProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,8 +35,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\017dev.taskyard.v1B\013AccessProtoP\001Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\242\002\004TYV1\252\002\013Taskyard.V1\312\002\013Taskyard\\V1\352\002\014Taskyard::V1'
   _globals['_ROLE']._loaded_options = None
   _globals['_ROLE']._serialized_options = b'\020\001'
-  _globals['_ROLE']._serialized_start=299
-  _globals['_ROLE']._serialized_end=489
+  _globals['_ROLE']._serialized_start=324
+  _globals['_ROLE']._serialized_end=514
   _globals['_REQUIREMENT']._serialized_start=76
-  _globals['_REQUIREMENT']._serialized_end=296
+  _globals['_REQUIREMENT']._serialized_end=321
 # @@protoc_insertion_point(module_scope)

@@ -95,6 +95,7 @@ class Requirement(_message.Message):
     HOST_FIELD_FIELD_NUMBER: _builtins.int
     NAMESPACE_FIELD_FIELD_NUMBER: _builtins.int
     ANYONE_FIELD_NUMBER: _builtins.int
+    BY_LINK_FIELD_NUMBER: _builtins.int
     any_principal: _builtins.bool
     """Whether every principal may call, whatever its grants are."""
     agent_field: _builtins.str
@@ -107,6 +108,8 @@ class Requirement(_message.Message):
     """
     anyone: _builtins.bool
     """Whether everybody may call, without a credential."""
+    by_link: _builtins.bool
+    """Whether everybody may call who has a link, which the request holds and which is for the namespace of the call."""
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[Global___Role.ValueType]:
         """The roles of which one is needed. `operator` and `admin` need not be named, except where nobody else may call."""
@@ -120,10 +123,11 @@ class Requirement(_message.Message):
         host_field: _builtins.str = ...,
         namespace_field: _builtins.str = ...,
         anyone: _builtins.bool = ...,
+        by_link: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_field", b"agent_field", "any_principal", b"any_principal", "anyone", b"anyone", "host_field", b"host_field", "namespace_field", b"namespace_field", "roles", b"roles"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_field", b"agent_field", "any_principal", b"any_principal", "anyone", b"anyone", "by_link", b"by_link", "host_field", b"host_field", "namespace_field", b"namespace_field", "roles", b"roles"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

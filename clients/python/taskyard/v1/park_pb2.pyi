@@ -165,6 +165,196 @@ class AnswerQuestionResponse(_message.Message):
 Global___AnswerQuestionResponse: _TypeAlias = AnswerQuestionResponse  # noqa: Y015
 
 @_typing.final
+class CreateAnswerLinkRequest(_message.Message):
+    """CreateAnswerLinkRequest names a question."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    QUESTION_ID_FIELD_NUMBER: _builtins.int
+    LIFE_SECS_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.str
+    """The task. Required."""
+    question_id: _builtins.str
+    """The id of the question, which must be open. Required."""
+    life_secs: _builtins.float
+    """For how many seconds the link is good, from 1 to 31,622,400. Default: as long as the question is open."""
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.str = ...,
+        question_id: _builtins.str = ...,
+        life_secs: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_life_secs", b"_life_secs", "life_secs", b"life_secs"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_life_secs", b"_life_secs", "life_secs", b"life_secs", "question_id", b"question_id", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__life_secs: _TypeAlias = _typing.Literal["life_secs"]  # noqa: Y015
+    _WhichOneofArgType__life_secs: _TypeAlias = _typing.Literal["_life_secs", b"_life_secs"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__life_secs) -> _WhichOneofReturnType__life_secs | None: ...
+
+Global___CreateAnswerLinkRequest: _TypeAlias = CreateAnswerLinkRequest  # noqa: Y015
+
+@_typing.final
+class CreateAnswerLinkResponse(_message.Message):
+    """CreateAnswerLinkResponse has a link."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    HREF_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """The token of the link. Whoever has it can answer. Always set."""
+    href: _builtins.str
+    """Where the gateway has a page for it: a path with a fragment, which is sent to no server. Always set."""
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """Until when it is good. Absent where that has no end but the question's."""
+
+    def __init__(
+        self,
+        *,
+        token: _builtins.str | None = ...,
+        href: _builtins.str | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_href", b"_href", "_token", b"_token", "href", b"href", "token", b"token", "until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_href", b"_href", "_token", b"_token", "href", b"href", "token", b"token", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__href: _TypeAlias = _typing.Literal["href"]  # noqa: Y015
+    _WhichOneofArgType__href: _TypeAlias = _typing.Literal["_href", b"_href"]  # noqa: Y015
+    _WhichOneofReturnType__token: _TypeAlias = _typing.Literal["token"]  # noqa: Y015
+    _WhichOneofArgType__token: _TypeAlias = _typing.Literal["_token", b"_token"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__href) -> _WhichOneofReturnType__href | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__token) -> _WhichOneofReturnType__token | None: ...
+
+Global___CreateAnswerLinkResponse: _TypeAlias = CreateAnswerLinkResponse  # noqa: Y015
+
+@_typing.final
+class ReadAnswerLinkRequest(_message.Message):
+    """ReadAnswerLinkRequest has the token of a link."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """The token. Required."""
+    def __init__(
+        self,
+        *,
+        token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadAnswerLinkRequest: _TypeAlias = ReadAnswerLinkRequest  # noqa: Y015
+
+@_typing.final
+class ReadAnswerLinkResponse(_message.Message):
+    """ReadAnswerLinkResponse has what a link asks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUESTION_ID_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    question_id: _builtins.str
+    """The id of the question. Always set."""
+    action: _builtins.str
+    """The action of the task that asks. Always set."""
+    @_builtins.property
+    def question(self) -> _wait_pb2.Question:
+        """The question. Always set."""
+
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """Until when it can be answered by this link. Absent where that has no end."""
+
+    def __init__(
+        self,
+        *,
+        question_id: _builtins.str | None = ...,
+        question: _wait_pb2.Question | None = ...,
+        action: _builtins.str | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_question_id", b"_question_id", "action", b"action", "question", b"question", "question_id", b"question_id", "until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_question_id", b"_question_id", "action", b"action", "question", b"question", "question_id", b"question_id", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__action: _TypeAlias = _typing.Literal["action"]  # noqa: Y015
+    _WhichOneofArgType__action: _TypeAlias = _typing.Literal["_action", b"_action"]  # noqa: Y015
+    _WhichOneofReturnType__question_id: _TypeAlias = _typing.Literal["question_id"]  # noqa: Y015
+    _WhichOneofArgType__question_id: _TypeAlias = _typing.Literal["_question_id", b"_question_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__action) -> _WhichOneofReturnType__action | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__question_id) -> _WhichOneofReturnType__question_id | None: ...
+
+Global___ReadAnswerLinkResponse: _TypeAlias = ReadAnswerLinkResponse  # noqa: Y015
+
+@_typing.final
+class AnswerByLinkRequest(_message.Message):
+    """AnswerByLinkRequest has the answer to the question of a link."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """The token. Required."""
+    @_builtins.property
+    def answer(self) -> _struct_pb2.Value:
+        """The answer, at most 65,536 bytes when encoded. Default null."""
+
+    def __init__(
+        self,
+        *,
+        token: _builtins.str = ...,
+        answer: _struct_pb2.Value | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerByLinkRequest: _TypeAlias = AnswerByLinkRequest  # noqa: Y015
+
+@_typing.final
+class AnswerByLinkResponse(_message.Message):
+    """AnswerByLinkResponse says that the answer is kept."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUESTION_ID_FIELD_NUMBER: _builtins.int
+    question_id: _builtins.str
+    """The id of the question. Always set."""
+    def __init__(
+        self,
+        *,
+        question_id: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_question_id", b"_question_id", "question_id", b"question_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_question_id", b"_question_id", "question_id", b"question_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__question_id: _TypeAlias = _typing.Literal["question_id"]  # noqa: Y015
+    _WhichOneofArgType__question_id: _TypeAlias = _typing.Literal["_question_id", b"_question_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__question_id) -> _WhichOneofReturnType__question_id | None: ...
+
+Global___AnswerByLinkResponse: _TypeAlias = AnswerByLinkResponse  # noqa: Y015
+
+@_typing.final
 class ListQuestionsRequest(_message.Message):
     """ListQuestionsRequest selects questions."""
 

@@ -45,6 +45,21 @@ class ParkServiceStub(object):
                 request_serializer=taskyard_dot_v1_dot_park__pb2.AnswerQuestionRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_park__pb2.AnswerQuestionResponse.FromString,
                 _registered_method=True)
+        self.CreateAnswerLink = channel.unary_unary(
+                '/taskyard.v1.ParkService/CreateAnswerLink',
+                request_serializer=taskyard_dot_v1_dot_park__pb2.CreateAnswerLinkRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_park__pb2.CreateAnswerLinkResponse.FromString,
+                _registered_method=True)
+        self.ReadAnswerLink = channel.unary_unary(
+                '/taskyard.v1.ParkService/ReadAnswerLink',
+                request_serializer=taskyard_dot_v1_dot_park__pb2.ReadAnswerLinkRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_park__pb2.ReadAnswerLinkResponse.FromString,
+                _registered_method=True)
+        self.AnswerByLink = channel.unary_unary(
+                '/taskyard.v1.ParkService/AnswerByLink',
+                request_serializer=taskyard_dot_v1_dot_park__pb2.AnswerByLinkRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_park__pb2.AnswerByLinkResponse.FromString,
+                _registered_method=True)
         self.ListQuestions = channel.unary_unary(
                 '/taskyard.v1.ParkService/ListQuestions',
                 request_serializer=taskyard_dot_v1_dot_park__pb2.ListQuestionsRequest.SerializeToString,
@@ -81,6 +96,38 @@ class ParkServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateAnswerLink(self, request, context):
+        """Makes a link by which whoever has it can answer one question, without a credential: it is good for this question of
+        this task alone, until that is answered or its time is over.
+
+        Errors: `not_found` (no such task, or no open question of it), `bad_request`.
+        Retry: safe: there may be any number of links.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadAnswerLink(self, request, context):
+        """Shows the question of a link.
+
+        Errors: `not_found` (the link is none, was changed, is over or is of another namespace; its question is not open).
+        Retry: safe.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AnswerByLink(self, request, context):
+        """Answers the question of a link, as AnswerQuestion does.
+
+        Errors: `not_found` (as ReadAnswerLink), `bad_request` (an answer that the question does not allow), `conflict` (it has
+        another answer, or its time is over), `too_large`.
+        Retry: safe: the same answer again is the same.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListQuestions(self, request, context):
         """Lists the questions that are open, by the order in which their tasks were submitted.
 
@@ -103,6 +150,21 @@ def add_ParkServiceServicer_to_server(servicer, server):
                     servicer.AnswerQuestion,
                     request_deserializer=taskyard_dot_v1_dot_park__pb2.AnswerQuestionRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_park__pb2.AnswerQuestionResponse.SerializeToString,
+            ),
+            'CreateAnswerLink': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateAnswerLink,
+                    request_deserializer=taskyard_dot_v1_dot_park__pb2.CreateAnswerLinkRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_park__pb2.CreateAnswerLinkResponse.SerializeToString,
+            ),
+            'ReadAnswerLink': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadAnswerLink,
+                    request_deserializer=taskyard_dot_v1_dot_park__pb2.ReadAnswerLinkRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_park__pb2.ReadAnswerLinkResponse.SerializeToString,
+            ),
+            'AnswerByLink': grpc.unary_unary_rpc_method_handler(
+                    servicer.AnswerByLink,
+                    request_deserializer=taskyard_dot_v1_dot_park__pb2.AnswerByLinkRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_park__pb2.AnswerByLinkResponse.SerializeToString,
             ),
             'ListQuestions': grpc.unary_unary_rpc_method_handler(
                     servicer.ListQuestions,
@@ -165,6 +227,87 @@ class ParkService(object):
             '/taskyard.v1.ParkService/AnswerQuestion',
             taskyard_dot_v1_dot_park__pb2.AnswerQuestionRequest.SerializeToString,
             taskyard_dot_v1_dot_park__pb2.AnswerQuestionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateAnswerLink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.ParkService/CreateAnswerLink',
+            taskyard_dot_v1_dot_park__pb2.CreateAnswerLinkRequest.SerializeToString,
+            taskyard_dot_v1_dot_park__pb2.CreateAnswerLinkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadAnswerLink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.ParkService/ReadAnswerLink',
+            taskyard_dot_v1_dot_park__pb2.ReadAnswerLinkRequest.SerializeToString,
+            taskyard_dot_v1_dot_park__pb2.ReadAnswerLinkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AnswerByLink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.ParkService/AnswerByLink',
+            taskyard_dot_v1_dot_park__pb2.AnswerByLinkRequest.SerializeToString,
+            taskyard_dot_v1_dot_park__pb2.AnswerByLinkResponse.FromString,
             options,
             channel_credentials,
             insecure,

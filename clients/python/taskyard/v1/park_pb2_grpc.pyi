@@ -54,6 +54,26 @@ class ParkServiceStub:
     its time is over), `too_large`.
     Retry: safe: the same answer again is the same.
     """
+    CreateAnswerLink: _grpc.UnaryUnaryMultiCallable[_park_pb2.CreateAnswerLinkRequest, _park_pb2.CreateAnswerLinkResponse]
+    """Makes a link by which whoever has it can answer one question, without a credential: it is good for this question of
+    this task alone, until that is answered or its time is over.
+
+    Errors: `not_found` (no such task, or no open question of it), `bad_request`.
+    Retry: safe: there may be any number of links.
+    """
+    ReadAnswerLink: _grpc.UnaryUnaryMultiCallable[_park_pb2.ReadAnswerLinkRequest, _park_pb2.ReadAnswerLinkResponse]
+    """Shows the question of a link.
+
+    Errors: `not_found` (the link is none, was changed, is over or is of another namespace; its question is not open).
+    Retry: safe.
+    """
+    AnswerByLink: _grpc.UnaryUnaryMultiCallable[_park_pb2.AnswerByLinkRequest, _park_pb2.AnswerByLinkResponse]
+    """Answers the question of a link, as AnswerQuestion does.
+
+    Errors: `not_found` (as ReadAnswerLink), `bad_request` (an answer that the question does not allow), `conflict` (it has
+    another answer, or its time is over), `too_large`.
+    Retry: safe: the same answer again is the same.
+    """
     ListQuestions: _grpc.UnaryUnaryMultiCallable[_park_pb2.ListQuestionsRequest, _park_pb2.ListQuestionsResponse]
     """Lists the questions that are open, by the order in which their tasks were submitted.
 
@@ -81,6 +101,26 @@ class ParkServiceAsyncStub(ParkServiceStub):
 
     Errors: `not_found`, `bad_request` (an answer that the question does not allow), `conflict` (it has another answer, or
     its time is over), `too_large`.
+    Retry: safe: the same answer again is the same.
+    """
+    CreateAnswerLink: _aio.UnaryUnaryMultiCallable[_park_pb2.CreateAnswerLinkRequest, _park_pb2.CreateAnswerLinkResponse]  # type: ignore[assignment]
+    """Makes a link by which whoever has it can answer one question, without a credential: it is good for this question of
+    this task alone, until that is answered or its time is over.
+
+    Errors: `not_found` (no such task, or no open question of it), `bad_request`.
+    Retry: safe: there may be any number of links.
+    """
+    ReadAnswerLink: _aio.UnaryUnaryMultiCallable[_park_pb2.ReadAnswerLinkRequest, _park_pb2.ReadAnswerLinkResponse]  # type: ignore[assignment]
+    """Shows the question of a link.
+
+    Errors: `not_found` (the link is none, was changed, is over or is of another namespace; its question is not open).
+    Retry: safe.
+    """
+    AnswerByLink: _aio.UnaryUnaryMultiCallable[_park_pb2.AnswerByLinkRequest, _park_pb2.AnswerByLinkResponse]  # type: ignore[assignment]
+    """Answers the question of a link, as AnswerQuestion does.
+
+    Errors: `not_found` (as ReadAnswerLink), `bad_request` (an answer that the question does not allow), `conflict` (it has
+    another answer, or its time is over), `too_large`.
     Retry: safe: the same answer again is the same.
     """
     ListQuestions: _aio.UnaryUnaryMultiCallable[_park_pb2.ListQuestionsRequest, _park_pb2.ListQuestionsResponse]  # type: ignore[assignment]
@@ -119,6 +159,44 @@ class ParkServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors: `not_found`, `bad_request` (an answer that the question does not allow), `conflict` (it has another answer, or
         its time is over), `too_large`.
+        Retry: safe: the same answer again is the same.
+        """
+
+    @_abc_1.abstractmethod
+    def CreateAnswerLink(
+        self,
+        request: _park_pb2.CreateAnswerLinkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_park_pb2.CreateAnswerLinkResponse, _abc.Awaitable[_park_pb2.CreateAnswerLinkResponse]]:
+        """Makes a link by which whoever has it can answer one question, without a credential: it is good for this question of
+        this task alone, until that is answered or its time is over.
+
+        Errors: `not_found` (no such task, or no open question of it), `bad_request`.
+        Retry: safe: there may be any number of links.
+        """
+
+    @_abc_1.abstractmethod
+    def ReadAnswerLink(
+        self,
+        request: _park_pb2.ReadAnswerLinkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_park_pb2.ReadAnswerLinkResponse, _abc.Awaitable[_park_pb2.ReadAnswerLinkResponse]]:
+        """Shows the question of a link.
+
+        Errors: `not_found` (the link is none, was changed, is over or is of another namespace; its question is not open).
+        Retry: safe.
+        """
+
+    @_abc_1.abstractmethod
+    def AnswerByLink(
+        self,
+        request: _park_pb2.AnswerByLinkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_park_pb2.AnswerByLinkResponse, _abc.Awaitable[_park_pb2.AnswerByLinkResponse]]:
+        """Answers the question of a link, as AnswerQuestion does.
+
+        Errors: `not_found` (as ReadAnswerLink), `bad_request` (an answer that the question does not allow), `conflict` (it has
+        another answer, or its time is over), `too_large`.
         Retry: safe: the same answer again is the same.
         """
 

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file taskyard/v1/access.proto.
  */
 export const file_taskyard_v1_access: GenFile = /*@__PURE__*/
-  fileDesc("Chh0YXNreWFyZC92MS9hY2Nlc3MucHJvdG8SC3Rhc2t5YXJkLnYxIpgBCgtSZXF1aXJlbWVudBIgCgVyb2xlcxgBIAMoDjIRLnRhc2t5YXJkLnYxLlJvbGUSFQoNYW55X3ByaW5jaXBhbBgCIAEoCBITCgthZ2VudF9maWVsZBgDIAEoCRISCgpob3N0X2ZpZWxkGAQgASgJEhcKD25hbWVzcGFjZV9maWVsZBgFIAEoCRIOCgZhbnlvbmUYBiABKAgqvgEKBFJvbGUSDwoLdW5zcGVjaWZpZWQQABIUChBST0xFX1VOU1BFQ0lGSUVEEAASCQoFYWdlbnQQARIOCgpST0xFX0FHRU5UEAESCAoEaG9zdBACEg0KCVJPTEVfSE9TVBACEgoKBnZpZXdlchADEg8KC1JPTEVfVklFV0VSEAMSDAoIb3BlcmF0b3IQBBIRCg1ST0xFX09QRVJBVE9SEAQSCQoFYWRtaW4QBRIOCgpST0xFX0FETUlOEAUaAhABOlYKCHJlcXVpcmVzEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMY94oDIAEoCzIYLnRhc2t5YXJkLnYxLlJlcXVpcmVtZW50UghyZXF1aXJlc0KJAQoPZGV2LnRhc2t5YXJkLnYxQgtBY2Nlc3NQcm90b1ABWjVnaXRodWIuY29tL3Rhc2t5YXJkL3Rhc2t5YXJkL2NsaWVudHMvZ28vdjE7dGFza3lhcmR2MaICBFRZVjGqAgtUYXNreWFyZC5WMcoCC1Rhc2t5YXJkXFYx6gIMVGFza3lhcmQ6OlYxYgZwcm90bzM", [file_google_protobuf_descriptor]);
+  fileDesc("Chh0YXNreWFyZC92MS9hY2Nlc3MucHJvdG8SC3Rhc2t5YXJkLnYxIqkBCgtSZXF1aXJlbWVudBIgCgVyb2xlcxgBIAMoDjIRLnRhc2t5YXJkLnYxLlJvbGUSFQoNYW55X3ByaW5jaXBhbBgCIAEoCBITCgthZ2VudF9maWVsZBgDIAEoCRISCgpob3N0X2ZpZWxkGAQgASgJEhcKD25hbWVzcGFjZV9maWVsZBgFIAEoCRIOCgZhbnlvbmUYBiABKAgSDwoHYnlfbGluaxgHIAEoCCq+AQoEUm9sZRIPCgt1bnNwZWNpZmllZBAAEhQKEFJPTEVfVU5TUEVDSUZJRUQQABIJCgVhZ2VudBABEg4KClJPTEVfQUdFTlQQARIICgRob3N0EAISDQoJUk9MRV9IT1NUEAISCgoGdmlld2VyEAMSDwoLUk9MRV9WSUVXRVIQAxIMCghvcGVyYXRvchAEEhEKDVJPTEVfT1BFUkFUT1IQBBIJCgVhZG1pbhAFEg4KClJPTEVfQURNSU4QBRoCEAE6VgoIcmVxdWlyZXMSHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxj3igMgASgLMhgudGFza3lhcmQudjEuUmVxdWlyZW1lbnRSCHJlcXVpcmVzQokBCg9kZXYudGFza3lhcmQudjFCC0FjY2Vzc1Byb3RvUAFaNWdpdGh1Yi5jb20vdGFza3lhcmQvdGFza3lhcmQvY2xpZW50cy9nby92MTt0YXNreWFyZHYxogIEVFlWMaoCC1Rhc2t5YXJkLlYxygILVGFza3lhcmRcVjHqAgxUYXNreWFyZDo6VjFiBnByb3RvMw", [file_google_protobuf_descriptor]);
 
 /**
  * Requirement says who may call an RPC. Every RPC has one.
@@ -64,6 +64,13 @@ export type Requirement = Message<"taskyard.v1.Requirement"> & {
    * @generated from field: bool anyone = 6;
    */
   anyone: boolean;
+
+  /**
+   * Whether everybody may call who has a link, which the request holds and which is for the namespace of the call.
+   *
+   * @generated from field: bool by_link = 7;
+   */
+  byLink: boolean;
 };
 
 /**

@@ -23,7 +23,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file taskyard/v1/park.proto.
  */
 export const file_taskyard_v1_park: GenFile = /*@__PURE__*/
-  fileDesc("ChZ0YXNreWFyZC92MS9wYXJrLnByb3RvEgt0YXNreWFyZC52MSKHAQoPUGFya1Rhc2tSZXF1ZXN0Eg8KB2hvc3RfaWQYASABKAkSDwoHdGFza19pZBgCIAEoCRIVCg1mZW5jaW5nX3Rva2VuGAMgASgBEiMKBXdhaXRzGAQgAygLMhQudGFza3lhcmQudjEuTmV3V2FpdBIWCg5yZWxlYXNlX3RhcmdldBgFIAEoCCJrChBQYXJrVGFza1Jlc3BvbnNlEhQKB3Rhc2tfaWQYASABKAlIAIgBARIrCgVzdGF0ZRgCIAEoDjIXLnRhc2t5YXJkLnYxLlRhc2suU3RhdGVIAYgBAUIKCghfdGFza19pZEIICgZfc3RhdGUiZQoVQW5zd2VyUXVlc3Rpb25SZXF1ZXN0Eg8KB3Rhc2tfaWQYASABKAkSEwoLcXVlc3Rpb25faWQYAiABKAkSJgoGYW5zd2VyGAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlInEKFkFuc3dlclF1ZXN0aW9uUmVzcG9uc2USFAoHdGFza19pZBgBIAEoCUgAiAEBEisKBXN0YXRlGAIgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgBiAEBQgoKCF90YXNrX2lkQggKBl9zdGF0ZSKIAQoUTGlzdFF1ZXN0aW9uc1JlcXVlc3QSFQoIYWdlbnRfaWQYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCwoJX2FnZW50X2lkQgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW4inQIKDE9wZW5RdWVzdGlvbhIUCgd0YXNrX2lkGAEgASgJSACIAQESFQoIYWdlbnRfaWQYAiABKAlIAYgBARITCgZhY3Rpb24YAyABKAlIAogBARIYCgtxdWVzdGlvbl9pZBgEIAEoCUgDiAEBEicKCHF1ZXN0aW9uGAUgASgLMhUudGFza3lhcmQudjEuUXVlc3Rpb24SKQoFc2luY2UYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIKCghfdGFza19pZEILCglfYWdlbnRfaWRCCQoHX2FjdGlvbkIOCgxfcXVlc3Rpb25faWQidwoVTGlzdFF1ZXN0aW9uc1Jlc3BvbnNlEiwKCXF1ZXN0aW9ucxgBIAMoCzIZLnRhc2t5YXJkLnYxLk9wZW5RdWVzdGlvbhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuMsEDCgtQYXJrU2VydmljZRKYAQoIUGFya1Rhc2sSHC50YXNreWFyZC52MS5QYXJrVGFza1JlcXVlc3QaHS50YXNreWFyZC52MS5QYXJrVGFza1Jlc3BvbnNlIk+QAgK61xgMCgECIgdob3N0X2lkgtPkkwI2OgEqIjEvYXBpL3J1bnRpbWUtaG9zdHMve2hvc3RfaWR9L3Rhc2tzL3t0YXNrX2lkfS9wYXJrEp8BCg5BbnN3ZXJRdWVzdGlvbhIiLnRhc2t5YXJkLnYxLkFuc3dlclF1ZXN0aW9uUmVxdWVzdBojLnRhc2t5YXJkLnYxLkFuc3dlclF1ZXN0aW9uUmVzcG9uc2UiRJACArrXGAMKAQGC0+STAjQ6ASoiLy90YXNrcy97dGFza19pZH0vcXVlc3Rpb25zL3txdWVzdGlvbl9pZH06YW5zd2VyEnUKDUxpc3RRdWVzdGlvbnMSIS50YXNreWFyZC52MS5MaXN0UXVlc3Rpb25zUmVxdWVzdBoiLnRhc2t5YXJkLnYxLkxpc3RRdWVzdGlvbnNSZXNwb25zZSIdkAIButcYBAoCAQOC0+STAgwSCi9xdWVzdGlvbnNChwEKD2Rldi50YXNreWFyZC52MUIJUGFya1Byb3RvUAFaNWdpdGh1Yi5jb20vdGFza3lhcmQvdGFza3lhcmQvY2xpZW50cy9nby92MTt0YXNreWFyZHYxogIEVFlWMaoCC1Rhc2t5YXJkLlYxygILVGFza3lhcmRcVjHqAgxUYXNreWFyZDo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access, file_taskyard_v1_task, file_taskyard_v1_wait]);
+  fileDesc("ChZ0YXNreWFyZC92MS9wYXJrLnByb3RvEgt0YXNreWFyZC52MSKHAQoPUGFya1Rhc2tSZXF1ZXN0Eg8KB2hvc3RfaWQYASABKAkSDwoHdGFza19pZBgCIAEoCRIVCg1mZW5jaW5nX3Rva2VuGAMgASgBEiMKBXdhaXRzGAQgAygLMhQudGFza3lhcmQudjEuTmV3V2FpdBIWCg5yZWxlYXNlX3RhcmdldBgFIAEoCCJrChBQYXJrVGFza1Jlc3BvbnNlEhQKB3Rhc2tfaWQYASABKAlIAIgBARIrCgVzdGF0ZRgCIAEoDjIXLnRhc2t5YXJkLnYxLlRhc2suU3RhdGVIAYgBAUIKCghfdGFza19pZEIICgZfc3RhdGUiZQoVQW5zd2VyUXVlc3Rpb25SZXF1ZXN0Eg8KB3Rhc2tfaWQYASABKAkSEwoLcXVlc3Rpb25faWQYAiABKAkSJgoGYW5zd2VyGAMgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlInEKFkFuc3dlclF1ZXN0aW9uUmVzcG9uc2USFAoHdGFza19pZBgBIAEoCUgAiAEBEisKBXN0YXRlGAIgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgBiAEBQgoKCF90YXNrX2lkQggKBl9zdGF0ZSJlChdDcmVhdGVBbnN3ZXJMaW5rUmVxdWVzdBIPCgd0YXNrX2lkGAEgASgJEhMKC3F1ZXN0aW9uX2lkGAIgASgJEhYKCWxpZmVfc2VjcxgDIAEoAUgAiAEBQgwKCl9saWZlX3NlY3MifwoYQ3JlYXRlQW5zd2VyTGlua1Jlc3BvbnNlEhIKBXRva2VuGAEgASgJSACIAQESEQoEaHJlZhgCIAEoCUgBiAEBEikKBXVudGlsGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIICgZfdG9rZW5CBwoFX2hyZWYiJgoVUmVhZEFuc3dlckxpbmtSZXF1ZXN0Eg0KBXRva2VuGAEgASgJIrYBChZSZWFkQW5zd2VyTGlua1Jlc3BvbnNlEhgKC3F1ZXN0aW9uX2lkGAEgASgJSACIAQESJwoIcXVlc3Rpb24YAiABKAsyFS50YXNreWFyZC52MS5RdWVzdGlvbhITCgZhY3Rpb24YAyABKAlIAYgBARIpCgV1bnRpbBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3F1ZXN0aW9uX2lkQgkKB19hY3Rpb24iTAoTQW5zd2VyQnlMaW5rUmVxdWVzdBINCgV0b2tlbhgBIAEoCRImCgZhbnN3ZXIYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUiQAoUQW5zd2VyQnlMaW5rUmVzcG9uc2USGAoLcXVlc3Rpb25faWQYASABKAlIAIgBAUIOCgxfcXVlc3Rpb25faWQiiAEKFExpc3RRdWVzdGlvbnNSZXF1ZXN0EhUKCGFnZW50X2lkGAEgASgJSACIAQESFgoJcGFnZV9zaXplGAIgASgNSAGIAQESFwoKcGFnZV90b2tlbhgDIAEoCUgCiAEBQgsKCV9hZ2VudF9pZEIMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuIp0CCgxPcGVuUXVlc3Rpb24SFAoHdGFza19pZBgBIAEoCUgAiAEBEhUKCGFnZW50X2lkGAIgASgJSAGIAQESEwoGYWN0aW9uGAMgASgJSAKIAQESGAoLcXVlc3Rpb25faWQYBCABKAlIA4gBARInCghxdWVzdGlvbhgFIAEoCzIVLnRhc2t5YXJkLnYxLlF1ZXN0aW9uEikKBXNpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCgoIX3Rhc2tfaWRCCwoJX2FnZW50X2lkQgkKB19hY3Rpb25CDgoMX3F1ZXN0aW9uX2lkIncKFUxpc3RRdWVzdGlvbnNSZXNwb25zZRIsCglxdWVzdGlvbnMYASADKAsyGS50YXNreWFyZC52MS5PcGVuUXVlc3Rpb24SHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbjLYBgoLUGFya1NlcnZpY2USmAEKCFBhcmtUYXNrEhwudGFza3lhcmQudjEuUGFya1Rhc2tSZXF1ZXN0Gh0udGFza3lhcmQudjEuUGFya1Rhc2tSZXNwb25zZSJPkAICutcYDAoBAiIHaG9zdF9pZILT5JMCNjoBKiIxL2FwaS9ydW50aW1lLWhvc3RzL3tob3N0X2lkfS90YXNrcy97dGFza19pZH0vcGFyaxKfAQoOQW5zd2VyUXVlc3Rpb24SIi50YXNreWFyZC52MS5BbnN3ZXJRdWVzdGlvblJlcXVlc3QaIy50YXNreWFyZC52MS5BbnN3ZXJRdWVzdGlvblJlc3BvbnNlIkSQAgK61xgDCgEBgtPkkwI0OgEqIi8vdGFza3Mve3Rhc2tfaWR9L3F1ZXN0aW9ucy97cXVlc3Rpb25faWR9OmFuc3dlchKjAQoQQ3JlYXRlQW5zd2VyTGluaxIkLnRhc2t5YXJkLnYxLkNyZWF0ZUFuc3dlckxpbmtSZXF1ZXN0GiUudGFza3lhcmQudjEuQ3JlYXRlQW5zd2VyTGlua1Jlc3BvbnNlIkKQAgK61xgDCgEBgtPkkwIyOgEqIi0vdGFza3Mve3Rhc2tfaWR9L3F1ZXN0aW9ucy97cXVlc3Rpb25faWR9OmxpbmsSfAoOUmVhZEFuc3dlckxpbmsSIi50YXNreWFyZC52MS5SZWFkQW5zd2VyTGlua1JlcXVlc3QaIy50YXNreWFyZC52MS5SZWFkQW5zd2VyTGlua1Jlc3BvbnNlIiGQAgK61xgCOAGC0+STAhI6ASoiDS9hbnN3ZXJzOnJlYWQScQoMQW5zd2VyQnlMaW5rEiAudGFza3lhcmQudjEuQW5zd2VyQnlMaW5rUmVxdWVzdBohLnRhc2t5YXJkLnYxLkFuc3dlckJ5TGlua1Jlc3BvbnNlIhyQAgK61xgCOAGC0+STAg06ASoiCC9hbnN3ZXJzEnUKDUxpc3RRdWVzdGlvbnMSIS50YXNreWFyZC52MS5MaXN0UXVlc3Rpb25zUmVxdWVzdBoiLnRhc2t5YXJkLnYxLkxpc3RRdWVzdGlvbnNSZXNwb25zZSIdkAIButcYBAoCAQOC0+STAgwSCi9xdWVzdGlvbnNChwEKD2Rldi50YXNreWFyZC52MUIJUGFya1Byb3RvUAFaNWdpdGh1Yi5jb20vdGFza3lhcmQvdGFza3lhcmQvY2xpZW50cy9nby92MTt0YXNreWFyZHYxogIEVFlWMaoCC1Rhc2t5YXJkLlYxygILVGFza3lhcmRcVjHqAgxUYXNreWFyZDo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access, file_taskyard_v1_task, file_taskyard_v1_wait]);
 
 /**
  * ParkTaskRequest says what a task waits for.
@@ -166,6 +166,188 @@ export const AnswerQuestionResponseSchema: GenMessage<AnswerQuestionResponse> = 
   messageDesc(file_taskyard_v1_park, 3);
 
 /**
+ * CreateAnswerLinkRequest names a question.
+ *
+ * @generated from message taskyard.v1.CreateAnswerLinkRequest
+ */
+export type CreateAnswerLinkRequest = Message<"taskyard.v1.CreateAnswerLinkRequest"> & {
+  /**
+   * The task. Required.
+   *
+   * @generated from field: string task_id = 1;
+   */
+  taskId: string;
+
+  /**
+   * The id of the question, which must be open. Required.
+   *
+   * @generated from field: string question_id = 2;
+   */
+  questionId: string;
+
+  /**
+   * For how many seconds the link is good, from 1 to 31,622,400. Default: as long as the question is open.
+   *
+   * @generated from field: optional double life_secs = 3;
+   */
+  lifeSecs?: number;
+};
+
+/**
+ * Describes the message taskyard.v1.CreateAnswerLinkRequest.
+ * Use `create(CreateAnswerLinkRequestSchema)` to create a new message.
+ */
+export const CreateAnswerLinkRequestSchema: GenMessage<CreateAnswerLinkRequest> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_park, 4);
+
+/**
+ * CreateAnswerLinkResponse has a link.
+ *
+ * @generated from message taskyard.v1.CreateAnswerLinkResponse
+ */
+export type CreateAnswerLinkResponse = Message<"taskyard.v1.CreateAnswerLinkResponse"> & {
+  /**
+   * The token of the link. Whoever has it can answer. Always set.
+   *
+   * @generated from field: optional string token = 1;
+   */
+  token?: string;
+
+  /**
+   * Where the gateway has a page for it: a path with a fragment, which is sent to no server. Always set.
+   *
+   * @generated from field: optional string href = 2;
+   */
+  href?: string;
+
+  /**
+   * Until when it is good. Absent where that has no end but the question's.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 3;
+   */
+  until?: Timestamp;
+};
+
+/**
+ * Describes the message taskyard.v1.CreateAnswerLinkResponse.
+ * Use `create(CreateAnswerLinkResponseSchema)` to create a new message.
+ */
+export const CreateAnswerLinkResponseSchema: GenMessage<CreateAnswerLinkResponse> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_park, 5);
+
+/**
+ * ReadAnswerLinkRequest has the token of a link.
+ *
+ * @generated from message taskyard.v1.ReadAnswerLinkRequest
+ */
+export type ReadAnswerLinkRequest = Message<"taskyard.v1.ReadAnswerLinkRequest"> & {
+  /**
+   * The token. Required.
+   *
+   * @generated from field: string token = 1;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message taskyard.v1.ReadAnswerLinkRequest.
+ * Use `create(ReadAnswerLinkRequestSchema)` to create a new message.
+ */
+export const ReadAnswerLinkRequestSchema: GenMessage<ReadAnswerLinkRequest> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_park, 6);
+
+/**
+ * ReadAnswerLinkResponse has what a link asks.
+ *
+ * @generated from message taskyard.v1.ReadAnswerLinkResponse
+ */
+export type ReadAnswerLinkResponse = Message<"taskyard.v1.ReadAnswerLinkResponse"> & {
+  /**
+   * The id of the question. Always set.
+   *
+   * @generated from field: optional string question_id = 1;
+   */
+  questionId?: string;
+
+  /**
+   * The question. Always set.
+   *
+   * @generated from field: taskyard.v1.Question question = 2;
+   */
+  question?: Question;
+
+  /**
+   * The action of the task that asks. Always set.
+   *
+   * @generated from field: optional string action = 3;
+   */
+  action?: string;
+
+  /**
+   * Until when it can be answered by this link. Absent where that has no end.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 4;
+   */
+  until?: Timestamp;
+};
+
+/**
+ * Describes the message taskyard.v1.ReadAnswerLinkResponse.
+ * Use `create(ReadAnswerLinkResponseSchema)` to create a new message.
+ */
+export const ReadAnswerLinkResponseSchema: GenMessage<ReadAnswerLinkResponse> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_park, 7);
+
+/**
+ * AnswerByLinkRequest has the answer to the question of a link.
+ *
+ * @generated from message taskyard.v1.AnswerByLinkRequest
+ */
+export type AnswerByLinkRequest = Message<"taskyard.v1.AnswerByLinkRequest"> & {
+  /**
+   * The token. Required.
+   *
+   * @generated from field: string token = 1;
+   */
+  token: string;
+
+  /**
+   * The answer, at most 65,536 bytes when encoded. Default null.
+   *
+   * @generated from field: google.protobuf.Value answer = 2;
+   */
+  answer?: Value;
+};
+
+/**
+ * Describes the message taskyard.v1.AnswerByLinkRequest.
+ * Use `create(AnswerByLinkRequestSchema)` to create a new message.
+ */
+export const AnswerByLinkRequestSchema: GenMessage<AnswerByLinkRequest> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_park, 8);
+
+/**
+ * AnswerByLinkResponse says that the answer is kept.
+ *
+ * @generated from message taskyard.v1.AnswerByLinkResponse
+ */
+export type AnswerByLinkResponse = Message<"taskyard.v1.AnswerByLinkResponse"> & {
+  /**
+   * The id of the question. Always set.
+   *
+   * @generated from field: optional string question_id = 1;
+   */
+  questionId?: string;
+};
+
+/**
+ * Describes the message taskyard.v1.AnswerByLinkResponse.
+ * Use `create(AnswerByLinkResponseSchema)` to create a new message.
+ */
+export const AnswerByLinkResponseSchema: GenMessage<AnswerByLinkResponse> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_park, 9);
+
+/**
  * ListQuestionsRequest selects questions.
  *
  * @generated from message taskyard.v1.ListQuestionsRequest
@@ -198,7 +380,7 @@ export type ListQuestionsRequest = Message<"taskyard.v1.ListQuestionsRequest"> &
  * Use `create(ListQuestionsRequestSchema)` to create a new message.
  */
 export const ListQuestionsRequestSchema: GenMessage<ListQuestionsRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_park, 4);
+  messageDesc(file_taskyard_v1_park, 10);
 
 /**
  * OpenQuestion is a question that nobody has answered yet.
@@ -261,7 +443,7 @@ export type OpenQuestion = Message<"taskyard.v1.OpenQuestion"> & {
  * Use `create(OpenQuestionSchema)` to create a new message.
  */
 export const OpenQuestionSchema: GenMessage<OpenQuestion> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_park, 5);
+  messageDesc(file_taskyard_v1_park, 11);
 
 /**
  * ListQuestionsResponse is one page.
@@ -289,7 +471,7 @@ export type ListQuestionsResponse = Message<"taskyard.v1.ListQuestionsResponse">
  * Use `create(ListQuestionsResponseSchema)` to create a new message.
  */
 export const ListQuestionsResponseSchema: GenMessage<ListQuestionsResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_park, 6);
+  messageDesc(file_taskyard_v1_park, 12);
 
 /**
  * ParkService parks tasks, and has the questions that they ask.
@@ -327,6 +509,47 @@ export const ParkService: GenService<{
     methodKind: "unary";
     input: typeof AnswerQuestionRequestSchema;
     output: typeof AnswerQuestionResponseSchema;
+  },
+  /**
+   * Makes a link by which whoever has it can answer one question, without a credential: it is good for this question of
+   * this task alone, until that is answered or its time is over.
+   *
+   * Errors: `not_found` (no such task, or no open question of it), `bad_request`.
+   * Retry: safe: there may be any number of links.
+   *
+   * @generated from rpc taskyard.v1.ParkService.CreateAnswerLink
+   */
+  createAnswerLink: {
+    methodKind: "unary";
+    input: typeof CreateAnswerLinkRequestSchema;
+    output: typeof CreateAnswerLinkResponseSchema;
+  },
+  /**
+   * Shows the question of a link.
+   *
+   * Errors: `not_found` (the link is none, was changed, is over or is of another namespace; its question is not open).
+   * Retry: safe.
+   *
+   * @generated from rpc taskyard.v1.ParkService.ReadAnswerLink
+   */
+  readAnswerLink: {
+    methodKind: "unary";
+    input: typeof ReadAnswerLinkRequestSchema;
+    output: typeof ReadAnswerLinkResponseSchema;
+  },
+  /**
+   * Answers the question of a link, as AnswerQuestion does.
+   *
+   * Errors: `not_found` (as ReadAnswerLink), `bad_request` (an answer that the question does not allow), `conflict` (it has
+   * another answer, or its time is over), `too_large`.
+   * Retry: safe: the same answer again is the same.
+   *
+   * @generated from rpc taskyard.v1.ParkService.AnswerByLink
+   */
+  answerByLink: {
+    methodKind: "unary";
+    input: typeof AnswerByLinkRequestSchema;
+    output: typeof AnswerByLinkResponseSchema;
   },
   /**
    * Lists the questions that are open, by the order in which their tasks were submitted.

@@ -1,0 +1,58 @@
+"""Links by which whoever has one answers one question: tokens that say which, until when, and by whom they were made.
+
+See docs/rules.md, Answer links.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from taskyard_server.core.errors import BadRequest, NotFound
+
+from .page_tokens import Listing, Seal
+from .waits import MAX_WAIT_SECS
+
+KIND: Final = "answer link"
+NO_LINK: Final = "no such link, or its time is over"
+
+
+class AnswerLink(NamedTuple):
+    """A link to a question of a task, good `until` then, in seconds; None: as long as it is open. `by` has made it."""
+
+    task_id: str
+    question: str
+    until: float | None
+    by: str | None
+
+    @property
+    def answerer(self) -> str:
+        """The name under which an answer by the link is kept."""
+        return "a link" if self.by is None else f"a link of {self.by}"
+
+
+def link_token(link: AnswerLink, namespace: str, seal: Seal | None) -> str:
+    """The token of a link. Without a `seal`, where nobody has to sign in, it can be read, and made by everybody."""
+    until = "" if link.until is None else repr(link.until)
+    return Listing(KIND, namespace, seal=seal).token(" ".join((link.task_id, link.question, until, link.by or "")))
+
+
+def link_path(token: str, namespace: str) -> str:
+    """Where the gateway has the page of a link. What comes after # is sent to no server."""
+    return f"/ui/#/{namespace}/answer/{token}"
+
+
+def link_secs(secs: float) -> float:
+    """For how long a link is to be good. Raises `BadRequest`."""
+    if not 1 <= secs <= MAX_WAIT_SECS:
+        raise BadRequest(f"lifeSecs: must be from 1 to {MAX_WAIT_SECS:.0f}")
+    return secs
+
+
+def link_in(token: str, namespace: str, seal: Seal | None) -> AnswerLink:
+    """The link of a token. Raises `NotFound` for one that was not made for this namespace."""
+    try:
+        text = Listing(KIND, namespace, seal=seal).start_name(token)
+        task_id, question, until, by = text.split(" ", 3)
+        return AnswerLink(task_id, question, float(until) if until else None, by or None)
+    except (BadRequest, ValueError):
+        raise NotFound(NO_LINK) from None

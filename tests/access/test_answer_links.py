@@ -1,0 +1,53 @@
+"""A link opens one question to whoever has it, without a credential, and nothing else (docs/rules.md, Answer links)."""
+
+import httpx
+
+from tests.access.yards import AGENT, HOST, OTHER_AGENT, Yard
+
+
+def asked(yard: Yard, agent: str = AGENT) -> str:
+    """The id of a parked task of an agent, which asks `go`."""
+    with yard.rest("operator") as operator, yard.rest("host") as host:
+        task_id = operator.post("/tasks", json={"agentId": agent, "action": "click"}).json()["taskId"]
+        host.post("/api/runtime-hosts/register", json={"host_id": HOST})
+        lease = host.post(f"/api/runtime-hosts/{HOST}/tasks/claim", json={"wait_ms": 20_000}).json()
+        assert lease["task_id"] == task_id
+        waits = [{"name": "go", "question": {"text": "Go on?", "choices": ["yes", "no"]}}]
+        body = {"fencing_token": lease["fencing_token"], "waits": waits}
+        assert host.post(f"/api/runtime-hosts/{HOST}/tasks/{task_id}/park", json=body).json()["state"] == "parked"
+    return str(task_id)
+
+
+def link(client: httpx.Client, task_id: str) -> httpx.Response:
+    return client.post(f"/tasks/{task_id}/questions/go:link", json={})
+
+
+def test_a_link_needs_no_credential_and_is_good_for_its_question_alone(yard: Yard) -> None:
+    task_id, other_id = asked(yard), asked(yard)
+    with yard.rest("agent") as ann, yard.rest("nobody") as nobody, yard.rest("nobody", "elsewhere") as elsewhere:
+        token = link(ann, task_id).json()["token"]
+        assert nobody.post("/answers:read", json={"token": token}).json()["question"]["text"] == "Go on?"
+        assert nobody.get(f"/tasks/{task_id}").status_code == 401
+        assert nobody.get("/tasks", headers={"authorization": f"Bearer {token}"}).status_code == 401
+        gone = {"code": "not_found", "error": "no such link, or its time is over"}
+        for client, wrong in ((elsewhere, token), (nobody, token[:-3] + "abc"), (nobody, ""), (nobody, "s.x")):
+            for path in ("/answers:read", "/answers"):
+                answer = client.post(path, json={"token": wrong})
+                assert (answer.status_code, answer.json()) == (404, gone)
+        assert nobody.post("/answers", json={"token": token, "answer": "yes"}).json() == {"questionId": "go"}
+        (step,) = ann.get(f"/tasks/{task_id}/steps").json()["steps"]
+        assert (step["result"], step["by"]) == ("yes", "a link of agent")
+        assert ann.get(f"/tasks/{other_id}").json()["state"] == "parked"
+        ann.post(f"/tasks/{other_id}/cancel", json={})
+
+
+def test_who_may_not_answer_makes_no_link(yard: Yard) -> None:
+    task_id = asked(yard, OTHER_AGENT)
+    with yard.rest("agent") as ann, yard.rest("viewer") as viewer, yard.rest("nobody") as nobody:
+        answer = link(ann, task_id)
+        assert (answer.status_code, answer.json()["error"]) == (404, "task not found")
+        assert link(viewer, task_id).status_code == 403
+        assert link(nobody, task_id).status_code == 401
+    with yard.rest("operator") as operator:
+        assert link(operator, task_id).status_code == 200
+        operator.post(f"/tasks/{task_id}/cancel", json={})
