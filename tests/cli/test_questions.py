@@ -130,3 +130,11 @@ def test_parked_tasks_are_counted_and_listed(taskyard, ask):
     task_id = ask()
     assert "1 parked" in " ".join(taskyard("stats").out.split())
     assert [each["taskId"] for each in taskyard("list", "--state", "parked", "--json").json["tasks"]] == [task_id]
+
+
+def test_a_link_is_printed_by_which_somebody_else_can_answer(taskyard, ask, namespace):
+    task_id = ask()
+    assert taskyard("answer", task_id, "go", "--link").out.startswith(f"/ui/#/{namespace}/answer/")
+    made = taskyard("answer", task_id, "go", "--link", "--json").json
+    assert made["href"].endswith(made["token"])
+    assert "--link: takes no answer" in taskyard("answer", task_id, "go", "yes", "--link").err

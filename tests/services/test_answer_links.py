@@ -8,9 +8,7 @@ GONE = ("NOT_FOUND", "no such link, or its time is over")
 
 
 async def link(server, task_id, **fields):
-    return await server.parks.CreateAnswerLink(
-        pb.CreateAnswerLinkRequest(task_id=task_id, question_id="go", **fields)
-    )
+    return await server.parks.CreateAnswerLink(pb.CreateAnswerLinkRequest(task_id=task_id, question_id="go", **fields))
 
 
 def read(server, token):
@@ -29,14 +27,17 @@ async def test_whoever_has_a_link_reads_the_question_and_answers_it(server):
     shown = await read(server, made.token)
     assert (shown.question_id, shown.question.text, shown.action) == ("go", "Go on?", assignment.task.action)
     assert shown.until == made.until
-    assert await refusal(say(server, made.token, "perhaps")) == ("INVALID_ARGUMENT", "answer: must be one of the choices")
+    assert await refusal(say(server, made.token, "perhaps")) == (
+        "INVALID_ARGUMENT",
+        "answer: must be one of the choices",
+    )
     assert (await say(server, made.token, "yes")).question_id == "go"
     assert await server.state(task_id) in ("queued", "assigned")
     assert (await say(server, made.token, "yes")).question_id == "go"
     assert await refusal(say(server, made.token, "no")) == ("FAILED_PRECONDITION", "question was answered")
     assert await refusal(read(server, made.token)) == ("NOT_FOUND", "question not found")
     (step,) = (await server.steps.ListSteps(step_pb2.ListStepsRequest(task_id=task_id))).steps
-    assert (step.by, step.result) == ("a link", value("yes"))
+    assert (step.by, step.result) == ("a link of local", value("yes"))
 
 
 async def test_a_link_is_good_for_its_time(server):

@@ -67,11 +67,21 @@ def answer(
         ),
     ] = None,
     text: Annotated[bool, typer.Option("--text", help="It is a text, also where it could be JSON.")] = False,
+    link: Annotated[
+        bool, typer.Option("--link", help="Do not answer: print a link by which people without a credential can.")
+    ] = False,
     as_json: bool = False,
 ) -> None:
     """Answer a question that a task asks, which lets the task go on."""
+    if link and (said is not None or text):
+        raise Misuse("--link: takes no answer")
     with connection.opened() as channel:
         whole = whole_id(channel, connection, task)
+        if link:
+            made = pb.CreateAnswerLinkRequest(task_id=whole, question_id=question)
+            linked = ParkServiceStub(channel).CreateAnswerLink(made, **connection.call())
+            print_data(message_to_json(linked)) if as_json else out.print(linked.href, soft_wrap=True)
+            return
         if said is None:
             said = _asked(channel, connection, whole, question)
         request = pb.AnswerQuestionRequest(task_id=whole, question_id=question, answer=_value(said, is_text=text))

@@ -1,4 +1,4 @@
-"""Links by which whoever has one answers one question: tokens that say which, until when, and by whom they were made.
+"""Links to one question, for people without a credential: tokens that say which, until when, and who has made them.
 
 See docs/rules.md, Answer links.
 """
@@ -42,7 +42,7 @@ def link_path(token: str, namespace: str) -> str:
 
 
 def link_secs(secs: float) -> float:
-    """For how long a link is to be good. Raises `BadRequest`."""
+    """Check how long a link is to be good, in seconds. Raises `BadRequest`."""
     if not 1 <= secs <= MAX_WAIT_SECS:
         raise BadRequest(f"lifeSecs: must be from 1 to {MAX_WAIT_SECS:.0f}")
     return secs

@@ -22,7 +22,7 @@ from taskyard_server.core.history import Wait
 from taskyard_server.core.task import Task
 from taskyard_server.engine.engine import Engine
 from taskyard_server.engine.questions import NewAnswer
-from taskyard_server.interceptors.callers import Call, current_call
+from taskyard_server.interceptors.callers import current_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -54,7 +54,7 @@ class ParkService(ParkServiceServicer):
         del context
         call = current_call()
         question = requests.path_name(request.question_id, "question_id")
-        answer = _answer(request, request.task_id, question, _principal(call))
+        answer = _answer(request, request.task_id, question, _principal())
         state = await self._engine.questions.answer(call.namespace, answer, agents=call.access.agents)
         return pb.AnswerQuestionResponse(task_id=request.task_id, state=STATES[state])
 
@@ -69,7 +69,7 @@ class ParkService(ParkServiceServicer):
             until = self._engine.now() + link_secs(request.life_secs)
         _, wait = await self._engine.questions.find(call.namespace, task_id, question, agents=call.access.agents)
         ends = [each for each in (until, wait.until) if each is not None]
-        token = link_token(AnswerLink(task_id, question, until, _principal(call)), call.namespace, call.seal)
+        token = link_token(AnswerLink(task_id, question, until, _principal()), call.namespace, call.seal)
         return pb.CreateAnswerLinkResponse(
             token=token, href=link_path(token, call.namespace), until=timestamp(min(ends)) if ends else None
         )
@@ -79,7 +79,7 @@ class ParkService(ParkServiceServicer):
     ) -> pb.ReadAnswerLinkResponse:
         del context
         call = current_call()
-        link = self._link(request.token, call)
+        link = self._link(request.token)
         task, wait = await self._engine.questions.find(call.namespace, link.task_id, link.question)
         ends = [each for each in (link.until, wait.until) if each is not None]
         return pb.ReadAnswerLinkResponse(
@@ -94,13 +94,14 @@ class ParkService(ParkServiceServicer):
     ) -> pb.AnswerByLinkResponse:
         del context
         call = current_call()
-        link = self._link(request.token, call)
+        link = self._link(request.token)
         answer = _answer(request, link.task_id, link.question, link.answerer)
         await self._engine.questions.answer(call.namespace, answer)
         return pb.AnswerByLinkResponse(question_id=link.question)
 
-    def _link(self, token: str, call: Call) -> AnswerLink:
+    def _link(self, token: str) -> AnswerLink:
         """The link of a token. Raises `NotFound`, also once its time is over."""
+        call = current_call()
         link = link_in(token, call.namespace, call.seal)
         if link.until is not None and link.until <= self._engine.now():
             raise NotFound(NO_LINK)
@@ -130,8 +131,10 @@ class ParkService(ParkServiceServicer):
         return pb.ListQuestionsResponse(questions=questions, next_page_token=token)
 
 
-def _principal(call: Call) -> str | None:
-    return None if call.access.principal is None else call.access.principal.name
+def _principal() -> str | None:
+    """The name of who calls, None where nobody has to sign in."""
+    principal = current_call().access.principal
+    return None if principal is None else principal.name
 
 
 def _answer(

@@ -12,7 +12,7 @@ from taskyard.v1 import park_pb2 as pb
 from taskyard.v1.park_pb2_grpc import ParkServiceStub
 from taskyard.v1.step_pb2 import ListStepsRequest
 from taskyard.v1.step_pb2_grpc import StepServiceStub
-from taskyard.values.convert import value_from
+from taskyard.values.convert import Span, seconds, value_from
 from taskyard.values.payloads import Codec
 
 if TYPE_CHECKING:
@@ -83,6 +83,24 @@ class Runs:
         value = value_from(answer, "answer")
         request = pb.AnswerQuestionRequest(task_id=task_id, question_id=question_id, answer=value)
         return STATE_OF_NUMBER[(await self._calls.sure(self._parks.AnswerQuestion, request)).state]
+
+    async def answer_link(self, task_id: str, question_id: str, life: Span | None) -> str:
+        """Make a link to a question, see `Client.answer_link`.
+
+        Args:
+            task_id: The task that asks.
+            question_id: The id of the question.
+            life: How long it is good, None for as long as the question is open.
+
+        Returns:
+            The path of its page at the gateway.
+
+        Raises:
+            TaskyardError: It is refused.
+        """
+        secs = None if life is None else seconds(life)
+        request = pb.CreateAnswerLinkRequest(task_id=task_id, question_id=question_id, life_secs=secs)
+        return (await self._calls.sure(self._parks.CreateAnswerLink, request)).href
 
 
 def questions_of(task: Task) -> tuple[OpenQuestion, ...]:
@@ -156,3 +174,20 @@ class RunCalls:
             TypeError: It is no JSON.
         """
         return await self._desk.runs.answer(task_id, question_id, answer)
+
+    async def answer_link(self, task_id: str, question_id: str, life: Span | None = None) -> str:
+        """Make a link to one question, by which people without a credential can answer it.
+
+        Args:
+            task_id: The task that asks.
+            question_id: The id of the question.
+            life: How long it is good, in seconds or as a timedelta. Default as long as the question is open.
+
+        Returns:
+            The path of its page, which begins with `/ui/`: put the address of the gateway before it.
+
+        Raises:
+            NotFound: There is no such task, or no such question of it is open.
+            BadRequest: The life is below 1 s or above 366 days.
+        """
+        return await self._desk.runs.answer_link(task_id, question_id, life)

@@ -398,3 +398,17 @@ async def test_a_task_that_is_cancelled_while_it_is_parked_never_runs_again(yard
     assert (tmp_path / "finally").read_text() == "x"
     with pytest.raises(NotFound):
         await task.answer("deploy", {"go": True})
+
+
+async def test_a_link_to_a_question_is_made_for_a_while(yard):
+    async def work(task):
+        await task.ask("go", "Go?")
+
+    yard.host({"work": work})
+    task = await yard.client.submit("work")
+    await yard.advance()
+    assert (await yard.client.answer_link(task.id, "go")).startswith("/ui/#/default/answer/")
+    with pytest.raises(BadRequest, match="lifeSecs: must be from 1"):
+        await yard.client.answer_link(task.id, "go", life=0.5)
+    with pytest.raises(NotFound):
+        await yard.client.answer_link(task.id, "other", life=timedelta(hours=1))
