@@ -38,6 +38,8 @@ function decoded(text: string): string {
 }
 
 export const route = signal<Route>(parse(location.hash));
+/** Whether the address is a link to one question. Who follows it need not have signed in. */
+export const isByLink = computed(() => route.value.view === "answer");
 /** The namespace of all calls. */
 export const namespace = computed(() => route.value.namespace);
 

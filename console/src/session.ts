@@ -11,7 +11,7 @@ import type { Grant, WhoAmIResponse } from "@v1/token_pb";
 import { api } from "./api";
 import { generation, readAnew } from "./connection";
 import { type Credential, credential, refusal } from "./credential";
-import { namespace } from "./route";
+import { isByLink, namespace } from "./route";
 
 /** The caller. Undefined until the server has said it, and while nobody is signed in. */
 export const who = signal<WhoAmIResponse | undefined>();
@@ -23,7 +23,7 @@ export const mustSignIn = signal(false);
 effect(() => {
   generation.value;
   credential.value;
-  void askWho();
+  if (!isByLink.value) void askWho();
 });
 
 /** Asks the server who the caller is. Never throws. */

@@ -9,10 +9,11 @@ import { Dialogs } from "./parts/dialog";
 import { Icon } from "./parts/icon";
 import { Empty, Loaded } from "./parts/page";
 import { useRead } from "./reading";
-import { go, href, namespace, route } from "./route";
+import { go, href, isByLink, namespace, route } from "./route";
 import { askWho, may, mustSignIn, signOut, who, whyUnknown } from "./session";
 import { nextTheme, theme } from "./theme";
 import { VIEWS } from "./views";
+import { Answer } from "./views/answer";
 import { SignIn } from "./views/sign_in";
 
 /** How often the page looks whether a server that went away is back, in milliseconds. */
@@ -22,7 +23,7 @@ const COUNT_MS = 5_000;
 export function Shell() {
   return (
     <>
-      {mustSignIn.value ? <SignIn /> : <Frame />}
+      {isByLink.value ? <Answer /> : mustSignIn.value ? <SignIn /> : <Frame />}
       <Dialogs />
       <Notices />
     </>

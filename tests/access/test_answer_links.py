@@ -1,13 +1,15 @@
 """A link opens one question to whoever has it, without a credential, and nothing else (docs/rules.md, Answer links)."""
 
+import grpc
 import httpx
 
-from tests.access.yards import AGENT, HOST, OTHER_AGENT, Yard
+from taskyard.v1 import park_pb2, park_pb2_grpc
+from tests.access.yards import AGENT, HOST, NAMESPACE, OTHER_AGENT, Yard
 
 
-def asked(yard: Yard, agent: str = AGENT) -> str:
+def asked(yard: Yard, agent: str = AGENT, role: str = "host", namespace: str = NAMESPACE) -> str:
     """The id of a parked task of an agent, which asks `go`."""
-    with yard.rest("operator") as operator, yard.rest("host") as host:
+    with yard.rest("admin", namespace) as operator, yard.rest(role, namespace) as host:
         task_id = operator.post("/tasks", json={"agentId": agent, "action": "click"}).json()["taskId"]
         host.post("/api/runtime-hosts/register", json={"host_id": HOST})
         lease = host.post(f"/api/runtime-hosts/{HOST}/tasks/claim", json={"wait_ms": 20_000}).json()
@@ -39,6 +41,16 @@ def test_a_link_needs_no_credential_and_is_good_for_its_question_alone(yard: Yar
         assert (step["result"], step["by"]) == ("yes", "a link of agent")
         assert ann.get(f"/tasks/{other_id}").json()["state"] == "parked"
         ann.post(f"/tasks/{other_id}/cancel", json={})
+
+
+def test_a_link_is_as_good_over_grpc_in_any_namespace(yard: Yard) -> None:
+    for namespace in ("default", "another"):
+        task_id = asked(yard, role="admin", namespace=namespace)
+        with yard.rest("admin", namespace) as admin, grpc.insecure_channel(yard.address) as channel:
+            request = park_pb2.ReadAnswerLinkRequest(token=link(admin, task_id).json()["token"])
+            read = park_pb2_grpc.ParkServiceStub(channel).ReadAnswerLink
+            shown = read(request, metadata=yard.metadata("nobody", namespace), timeout=20)
+            assert shown.question_id == "go"
 
 
 def test_who_may_not_answer_makes_no_link(yard: Yard) -> None:

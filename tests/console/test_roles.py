@@ -9,6 +9,7 @@ from playwright.sync_api import Route, expect
 
 from tests.console.browsing import Console
 from tests.console.conftest import NewPage
+from tests.console.test_questions import answer, ask
 from tests.console.yards import Yard, plane
 
 pytestmark = pytest.mark.gate("Chromium")
@@ -43,6 +44,23 @@ def signed_in(new_page: NewPage, guarded: Yard) -> SignedIn:
 
 def links(console: Console) -> list[str]:
     return console.page.get_by_role("navigation", name="Views").get_by_role("link").all_inner_texts()
+
+
+def test_a_stranger_with_a_link_answers_one_question_and_sees_nothing_else(new_page: NewPage, guarded: Yard) -> None:
+    task_id = ask(guarded, choices=["yes", "no"])
+    href = guarded.call("POST", f"/tasks/{task_id}/questions/go:link")["href"]
+    console = new_page(guarded.plane.url, guarded.namespace)
+    console.page.goto(console.url + href)
+    expect(console.page.get_by_text("Go on?")).to_be_visible()
+    expect(console.page.get_by_role("navigation")).to_have_count(0)
+    console.button("yes").click()
+    expect(console.page.get_by_text("Thank you. The question is answered.")).to_be_visible()
+    assert answer(guarded, task_id) == "yes"
+    guarded.call("POST", f"/tasks/{task_id}/cancel")
+    console.page.reload()
+    expect(console.page.get_by_text("question not found")).to_be_visible()
+    console.page.goto(f"{console.url}/ui/#/{guarded.namespace}/answer/s.nothing")
+    expect(console.page.get_by_text("no such link, or its time is over")).to_be_visible()
 
 
 def test_a_stranger_sees_the_sign_in_alone(new_page: NewPage, guarded: Yard) -> None:

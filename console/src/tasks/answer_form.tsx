@@ -2,6 +2,7 @@
 import { errorFrom } from "@client/errors";
 import { jsonOf, valueFrom } from "@client/values";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import type { Value } from "@bufbuild/protobuf/wkt";
 import { useState } from "preact/hooks";
 import { ParkService } from "@v1/park_pb";
 import type { Question } from "@v1/wait_pb";
@@ -20,10 +21,26 @@ export interface AskedProps {
   onAnswered: () => void;
 }
 
-export function Asked({ question, ...asked }: AskedProps) {
-  const text = jsonOf(question?.default);
+export function Asked({ question, taskId, agentId, questionId, onAnswered }: AskedProps) {
   return (
     <div class="stack">
+      <Asking question={question} />
+      {question && may(ParkService.method.answerQuestion, agentId) && (
+        <AnswerForm
+          question={question}
+          send={(answer) => api().parks.answerQuestion({ taskId, questionId, answer })}
+          onAnswered={onAnswered}
+        />
+      )}
+    </div>
+  );
+}
+
+/** What is asked. */
+export function Asking({ question }: { question: Question | undefined }) {
+  const text = jsonOf(question?.default);
+  return (
+    <>
       {question?.text && <p class="question-text">{question.text}</p>}
       {question?.url && (
         <a href={question.url} target="_blank" rel="noreferrer">
@@ -31,21 +48,25 @@ export function Asked({ question, ...asked }: AskedProps) {
         </a>
       )}
       {text !== undefined && <p class="dim">Without an answer in time it is {JSON.stringify(text)}.</p>}
-      {question && may(ParkService.method.answerQuestion, asked.agentId) && (
-        <AnswerForm question={question} {...asked} />
-      )}
-    </div>
+    </>
   );
 }
 
-function AnswerForm({ question, taskId, questionId, onAnswered }: AskedProps & { question: Question }) {
+export interface AnswerFormProps {
+  question: Question;
+  /** Gives the answer. */
+  send: (answer: Value) => Promise<unknown>;
+  onAnswered: () => void;
+}
+
+export function AnswerForm({ question, send, onAnswered }: AnswerFormProps) {
   const fields = fieldsOf(question.schema);
   const [text, setText] = useState("");
   const [values, setValues] = useState<Record<string, string>>({});
   const [problem, setProblem] = useState("");
   const give = async (answer: () => unknown) => {
     try {
-      await api().parks.answerQuestion({ taskId, questionId, answer: valueFrom(answer(), "answer") });
+      await send(valueFrom(answer(), "answer"));
     } catch (thrown) {
       setProblem(thrown instanceof SyntaxError ? thrown.message : errorFrom(thrown).reason);
       return;

@@ -123,7 +123,8 @@ class Headers(NamedTuple):
         namespace = self.namespace
         if namespace != DEFAULT_NAMESPACE:
             check_namespace(namespace, NAMESPACE_KEY)
-        if access is EVERYTHING and namespace == DEFAULT_NAMESPACE and not self.by_rest and self.traceparent is None:
+        is_plain = namespace == DEFAULT_NAMESPACE and not self.by_rest and self.traceparent is None
+        if is_plain and access is EVERYTHING and seal is None:
             return ANYBODY
         return Call(namespace, self.by_rest, self.traceparent, self.target, self.is_head, access, seal, pace)
 
