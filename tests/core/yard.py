@@ -12,6 +12,7 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.names import Names
 from taskyard_server.core.offers import Offer
+from taskyard_server.core.runs.events import NewEvent, SentEvent
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import HeldLease, Hello, TokenUse, Welcome
 from taskyard_server.core.task import Submission, Task, TaskState
@@ -144,6 +145,19 @@ class Yard:
     def answer(self, task: Task, question: str, result: bytes | None = b"yes", by: str | None = "bob") -> Task:
         self.scheduler.parks.answer(self.now, task, question, result, by)
         return task
+
+    def send(
+        self,
+        name: str,
+        payload: bytes = b"paid",
+        life_secs: float = 60.0,
+        event_id: str | None = None,
+        agents: Names | None = None,
+    ) -> tuple[SentEvent, bool]:
+        """Somebody sends an event to a name, mostly one of an id of its own; returns whether it is a repeat, too."""
+        events = self.scheduler.parks.events
+        event_id = f"evt-{events.last_number + 1}" if event_id is None else event_id
+        return events.send(self.now, NewEvent(name, event_id, payload, life_secs, "bob", agents))
 
     def steps(self) -> list[Step]:
         """The steps that were taken since the last call."""

@@ -81,9 +81,10 @@ def _due(core: Scheduler, model: Model, now: float) -> None:
     asks to be woken for a look at a host that may be dead by then, and need not be.
     """
     due, silence = core.next_due(), model.silent_from()
-    if core._life.predecessors.next_due() is not None or core._life.children.ends.next_due() is not None:
+    life = core._life
+    if any(part.next_due() is not None for part in (life.predecessors, life.children.ends, life.parks.events)):
         same(
-            "next_due while tasks are to be looked at for what they come after or end with",
+            "next_due while tasks are to be looked at for what they come after, end with or were sent",
             due is not None and due <= now,
             True,
         )

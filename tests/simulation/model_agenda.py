@@ -1,4 +1,4 @@
-"""What time will bring about in the model: deadlines, ends of leases and stops, silences, drains, due tasks, parks."""
+"""What time brings about in the model: ends of deadlines, leases, stops, silences, drains, due tasks, parks, lives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import floor, inf
 from typing import NamedTuple
 
-from .model_records import Host, Job, PastKey, StoppingLeases, tick_of
+from .model_records import Host, Job, PastKey, Sent, StoppingLeases, tick_of
 from .world import World
 
 
@@ -15,18 +15,18 @@ class Due(NamedTuple):
 
     tick: int
     rank: int
-    thing: Job | Host | StoppingLeases | PastKey
+    thing: Job | Host | StoppingLeases | PastKey | Sent
 
     def touches(self, world: World) -> set[str]:
         """The tasks that are told of first if this is done."""
         if isinstance(self.thing, Job):
             return {self.thing.id}
-        if self.rank == REST:
+        if self.rank in (REST, LIFE):
             return set()
         return {job.id for job in world.leases(self.thing.id)} if isinstance(self.thing, Host) else set()
 
 
-DEADLINE, RUN_TIMEOUT, LEASE_END, SILENCE, DRAIN, DUE, PARK, STOPPING, KEY, REST = range(10)
+DEADLINE, RUN_TIMEOUT, LEASE_END, SILENCE, DRAIN, DUE, PARK, STOPPING, KEY, LIFE, REST = range(11)
 
 
 def agenda(world: World, looks: Mapping[str, float]) -> list[Due]:
@@ -48,6 +48,7 @@ def agenda(world: World, looks: Mapping[str, float]) -> list[Due]:
     parked = [(job, at) for job in world.tasks.values() if (at := world.parks.due(job)) is not None]
     timers += [Due(tick_of(at), PARK, job) for job, at in parked]
     timers += [Due(tick_of(lease.until), STOPPING, lease) for lease in world.stopping]
+    timers += [Due(tick_of(event.until), LIFE, event) for event in world.parks.events.kept() if not event.is_over]
     return timers + [Due(tick_of(past.until), KEY, past) for past in world.past_keys]
 
 
@@ -68,6 +69,8 @@ def first_due(world: World, now: float, looks: Mapping[str, float]) -> list[Due]
 def name_of(due: Due) -> object:
     if due.rank == REST:
         return ("rest", due.thing.id)
+    if isinstance(due.thing, Sent):
+        return ("event", due.thing.number)
     return due.thing.key if isinstance(due.thing, StoppingLeases | PastKey) else due.thing.id
 
 
@@ -77,6 +80,8 @@ def bring_about(world: World, now: float, due: Due) -> None:
         world.stopped(now, [thing])
     elif isinstance(thing, PastKey):
         world.past_keys.remove(thing)
+    elif isinstance(thing, Sent):
+        thing.is_over = True
     elif isinstance(thing, Host) and due.rank == REST:
         thing.rests_until = None
     elif isinstance(thing, Host) and due.rank == DRAIN:

@@ -1,4 +1,4 @@
-"""Parked tasks in the model, written from docs/rules.md (Parked tasks) alone: every question is a look at all tasks."""
+"""Parked tasks in the model, written from docs/rules.md (Parked tasks, Events): each question looks at all tasks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .model_events import Came
 from .model_records import ENDED, Asked, Job, Refused
+from .model_sent_events import MAX_EVENT_BYTES, Events
 
 if TYPE_CHECKING:
     from .world import World
@@ -21,6 +22,7 @@ class Parks:
     def __init__(self, world: World) -> None:
         self._world = world
         self.came: list[Came] = []
+        self.events = Events(world)
 
     def repeated(self, host_id: str, task_id: str, token: int) -> Job | None:
         """The task if it was parked under this token, and was not handed out since."""
@@ -30,11 +32,17 @@ class Parks:
         return job
 
     def check(self, job: Job, waits: Collection[Asked]) -> None:
-        """The end of a stranger that is no child is not waited for; that of one who is not there is over."""
+        """The end of a stranger that is no child is not waited for; that of one who is not there is over.
+
+        Events must have room among the steps.
+        """
         for task_id in [each for wait in waits if wait.kind == "ends" for each in wait.about]:
             other = self._world.tasks.get(task_id)
             if other is not None and other.wish.agent != job.wish.agent and other.wish.parent != job.id:
                 raise Refused("not_found", f"waits: task {task_id} not found")
+        events = sum(wait.kind == "event" for wait in waits)
+        if events and sum(job.steps.values()) + events * MAX_EVENT_BYTES > MAX_STEPS_BYTES:
+            raise Refused("too_large")
 
     def park(self, now: float, job: Job, waits: Collection[Asked], keeps: bool) -> None:
         """Let one that runs wait for any of these; what it waits for already stays as it was."""
@@ -48,9 +56,9 @@ class Parks:
         world.enter(now, job, "parked")
         world.end_lease(now, job, None, None)
         met = [wait for wait in job.waits if wait.key in job.met]
-        if met:
+        if met or self.events.has_for(job):
             job.waits = tuple(wait for wait in job.waits if wait not in met)
-            self._wake(now, job)
+            self.wake(now, job)
         elif any(self._is_over(now, wait) for wait in job.waits):
             self.come_due(now, job)
         world.settle(now, job.target)
@@ -66,7 +74,7 @@ class Parks:
             raise Refused("too_large")
         self._meet(now, job, wait, result, by)
         if job.state == "parked":
-            self._wake(now, job)
+            self.wake(now, job)
         else:
             self._world.tell(now, "progressed", job, job.state)
 
@@ -85,9 +93,10 @@ class Parks:
                 self._world.end(now, job, "failed", error, code="question_expired")
                 return
         self._meet_ends(now, job)
+        self._meet_events(now, job)
         for wait in [wait for wait in over if wait in job.waits]:
             self._meet(now, job, wait, wait.default, None, is_expired=wait.kind != "time")
-        self._wake(now, job)
+        self.wake(now, job)
 
     def ended(self, now: float, ended: Job) -> None:
         """Those that waited for that alone go on, the oldest first. What was resumed has not ended."""
@@ -95,7 +104,7 @@ class Parks:
             ends = [wait for wait in job.waits if wait.kind == "ends" and ended.id in wait.about]
             if not all(self.live(wait) for wait in ends):
                 self._meet_ends(now, job)
-                self._wake(now, job)
+                self.wake(now, job)
 
     def preferred_host(self, job: Job) -> str | None:
         """Where it was when it was parked, if that was its last lease."""
@@ -131,7 +140,18 @@ class Parks:
         for wait in [wait for wait in job.waits if wait.kind == "ends" and not self.live(wait)]:
             self._meet(now, job, wait, None, None)
 
-    def _wake(self, now: float, job: Job) -> None:
-        """To its old place."""
+    def _meet_events(self, now: float, job: Job) -> None:
+        """For each wait the oldest event that it has not had."""
+        for wait in [wait for wait in job.waits if wait.kind == "event"]:
+            (name,) = wait.about
+            event = self.events.next_for(job, name)
+            if event is not None:
+                self._meet(now, job, wait, event.payload, event.by)
+                job.heard.pop(name, None)
+                job.heard[name] = event.number
+
+    def wake(self, now: float, job: Job) -> None:
+        """To its old place, with all events that came for it."""
+        self._meet_events(now, job)
         self._world.enter(now, job, "queued")
         self._world.place(now, job)

@@ -134,7 +134,7 @@ class Greeting:
 
 
 class Asked(NamedTuple):
-    """Something that a parked task waits for: an answer, the end of the tasks `about`, or a time."""
+    """Something that a parked task waits for: an answer, the end of the tasks `about`, a time, or the event `about`."""
 
     kind: str
     name: str
@@ -146,6 +146,22 @@ class Asked(NamedTuple):
     @property
     def key(self) -> str:
         return f"{self.kind}:{self.name}"
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """An event that is kept, of this number: for tasks of these agents, None for all. It `is_over` if time says so."""
+
+    number: int
+    name: str
+    id: str
+    payload: bytes
+    at: float
+    until: float
+    by: str | None
+    agents: frozenset[str] | None
+    waited: int = 0
+    is_over: bool = False
 
 
 @dataclass(slots=True)
@@ -162,7 +178,8 @@ class Job:
     interrupted it.
 
     It was last parked under that token; then so much was `left` of a default deadline.
-    It waits, or waited, for `waits`, of which it has `met` others, and `keeps` its target until it is handed out.
+    It waits, or waited, for `waits`, of which it has `met` others, and `keeps` its target until it is handed out. It
+    has `heard` events of these names, up to these numbers.
     """
 
     id: str
@@ -221,6 +238,7 @@ class Job:
     keeps: bool = False
     parked_at: float | None = None
     parked_under: int | None = None
+    heard: dict[str, int] = field(default_factory=dict)
 
     @property
     def priority(self) -> int:

@@ -19,12 +19,18 @@ if TYPE_CHECKING:
     from .simulator import Simulation
     from .step_commands import StepCommands
 
+EVENT_NAMES: Final = ["paid", "shipped", "gone"]
 KINDS: Final = ["answer", "answer", "answer", "ends", "ends", "time"]
 
 
 def parks_tasks(seed: int) -> bool:
     """In every ninth history tasks are parked; in a few of these, tasks come after others, too."""
     return seed % 18 in (13, 15) or seed % 72 in (6, 60)
+
+
+def sends_events(seed: int) -> bool:
+    """In a quarter of these they wait for events, too."""
+    return seed % 36 == 13
 
 
 class ParkCommands:
@@ -56,7 +62,8 @@ class ParkCommands:
 
     def _park(self) -> None:
         lease, dice = self._some_lease(), self._dice
-        kinds = [dice.choice(KINDS) for _ in range(dice.choice([1, 1, 2, 3]))]
+        possible = [*KINDS, *["event"] * 8] if sends_events(self._sim.seed) else KINDS
+        kinds = [dice.choice(possible) for _ in range(dice.choice([1, 1, 2, 3]))]
         asked = [self._wait(lease.task, kind) for kind in kinds]
         job = self._model.world.tasks.get(lease.task)
         if job is not None:
@@ -81,6 +88,8 @@ class ParkCommands:
         until = now + dice.choice([-0.5, 0.25, 1.0, 4.0, 20.0]) * (1 + dice.random())
         if kind == "time":
             return Asked(kind, name, until)
+        if kind == "event":
+            return Asked(kind, name, dice.choice([None, None, until]), (dice.choice(EVENT_NAMES),))
         if kind == "ends":
             return Asked(kind, name, dice.choice([None, None, until]), self._some_tasks(task_id))
         default = dice.choice([None, b"no"])

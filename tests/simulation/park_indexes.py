@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from taskyard_server.core.runs.events import SentEvents
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
 
@@ -39,7 +40,36 @@ def recount_parks(core: Scheduler) -> None:
     same("parked tasks by what they wait for", {name: {*its} for name, its in parks._awaited.items()}, awaited)
     same("parked tasks that are looked at at once", [task for task in parks._overdue if task not in parked], [])
     recount_timer("parked tasks", parks._timers, untils | parks._overdue)
+    _recount_events(parks.events, parked)
     asking = [task for task in tasks if (park := task.history.park) and any(w.kind == "answer" for w in park.waits)]
     same("tasks with open questions", list(parks.asking_after(0)), asking)
     open_ones = [task.id for task in tasks if task.state in ENDED and (park := task.history.park) and park.waits]
     same("ended tasks with open waits", open_ones, [])
+
+
+def _recount_events(events: SentEvents, parked: list[Task]) -> None:
+    kept = events.all()
+    same("bytes of events", events._bytes, sum(len(each.payload) for each in kept))
+    same("events by name", [each for its in events._by_name.values() for each in its.values() if each not in kept], [])
+    same("last event", events.last_number >= max((each.number for each in kept), default=0), True)
+    due: dict[int, set[str]] = {}
+    waiting: dict[str, set[str]] = {}
+    for task in parked:
+        park = task.history.park
+        assert park is not None
+        for name in {name for wait in park.waits if wait.kind == "event" for name in wait.about}:
+            last = dict(park.heard).get(name, 0)
+            its = [each for each in kept if each.name == name and each.number > last and each.is_for(task)]
+            if its:
+                due.setdefault(min(each.number for each in its), set()).add(task.id)
+            else:
+                waiting.setdefault(name, set()).add(task.id)
+    same("events that are due", {each.number: {task.id for task in each.due} for each in events._due}, due)
+    same("tasks with an event that nobody knows", [each for each in kept if each.due and each not in events._due], [])
+    same(
+        "tasks that wait for events",
+        {name: {task.id for task in its} for name, its in events._waiting.items()},
+        waiting,
+    )
+    timed = {each: each.until for each in kept if not each.has_ended}
+    recount_timer("events", events._timers, timed)

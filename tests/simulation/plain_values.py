@@ -14,6 +14,7 @@ from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.leases import Stop as CoreStop
 from taskyard_server.core.offers import Offer
+from taskyard_server.core.runs.events import SentEvent
 from taskyard_server.core.runs.steps import TakenStep
 from taskyard_server.core.stats import Counters
 from taskyard_server.core.streams import Welcome
@@ -30,7 +31,7 @@ from taskyard_server.core.task_options import (
 )
 
 from .model_events import Came, Happened, Stop
-from .model_records import FLYING, Host, Job, Machine, Refused, Wish
+from .model_records import FLYING, Host, Job, Machine, Refused, Sent, Wish
 from .model_relations import Twin
 
 TABS: Final = {"any": Tabs.ANY, "only": Tabs.ONLY, "or plain": Tabs.OR_PLAIN}
@@ -176,7 +177,15 @@ def of_job(job: Job) -> tuple[object, ...]:
 def _park_of(job: Job) -> tuple[object, ...] | None:
     if job.parked_at is None:
         return None
-    return (job.parked_at, job.parked_under, [*map(tuple, job.waits)], job.met, job.left, job.keeps)
+    return (
+        job.parked_at,
+        job.parked_under,
+        [*map(tuple, job.waits)],
+        job.met,
+        job.left,
+        job.keeps,
+        tuple(job.heard.items()),
+    )
 
 
 def _lease_of(job: Job) -> tuple[object, ...]:
@@ -249,6 +258,15 @@ def plain(answer: Any) -> Any:
             return (plain(answer.kept), answer.lost, answer.heartbeat_secs)
         case Lease():
             return (answer.task.id, answer.token, answer.expires_at)
+        case (SentEvent() | Sent() as event, bool(is_repeated)):
+            return (plain(event), is_repeated)
+        case SentEvent():
+            agents = None if answer.agents is None else answer.agents.exact
+            sent = (answer.number, answer.name, answer.event_id, answer.payload, answer.at, answer.until, answer.by)
+            return (*sent, agents, answer.waited)
+        case Sent():
+            sent = (answer.number, answer.name, answer.id, answer.payload, answer.at, answer.until, answer.by)
+            return (*sent, answer.agents, answer.waited)
         case BatchSubmission():
             return plain(answer.outcomes)
         case Refusal() | Refused():

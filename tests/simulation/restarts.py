@@ -168,6 +168,8 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
     model._held_up.clear()
     world.stops = []
     world.parks.came.clear()
+    for event in world.parks.events.kept():
+        event.is_over = False
     world.hosts = {name: host for name, host in world.hosts.items() if not host.machine.built_in}
     for host in world.hosts.values():
         host.heard_at, host.lost_at = now, None

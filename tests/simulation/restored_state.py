@@ -55,6 +55,7 @@ def same_state(was: Scheduler, loaded: Scheduler, now: float) -> None:
             for each in (one, other)
         ],
     )
+    same("events", *[_events(each) for each in (one, other)])
     same(
         "unique keys",
         *[
@@ -126,6 +127,15 @@ def _same_targets(loaded: Scheduler, was: Scheduler) -> None:
         same(f"how {name} stands", other.standing[0], target.standing[0])
         if target.standing[0] in ("running", "blocked") and len(target.blockers) < 2:
             same(f"what {name} stands for", other.standing[1] and other.standing[1].id, target.standing[1].id)
+
+
+def _events(life: Any) -> tuple[object, ...]:
+    """What is kept of events, and who waits for which."""
+    events = life.parks.events
+    kept = [(each.number, *each.key, each.payload, each.at, each.until, each.by, each.waited) for each in events.all()]
+    due = {event.number: [task.id for task in event.due] for event in events._due}
+    waiting = {name: {task.id for task in its} for name, its in events._waiting.items()}
+    return (events.last_number, sorted(kept), due, waiting)
 
 
 def _figures(figures: Any) -> tuple[object, ...]:

@@ -24,6 +24,7 @@ from .agent_commands import AgentCommands
 from .agreement import agree, figures_agree
 from .artifact_commands import ArtifactCommands
 from .counter_watch import Watch
+from .event_commands import EventCommands
 from .explanations import explained
 from .host_commands import EXECUTOR, HostCommands
 from .indexes import recount, same
@@ -151,7 +152,8 @@ class Simulation:
         self._recording = StepCommands(self, hosts)
         self._parks = ParkCommands(self, agents, hosts, self._recording)
         self._parts = (agents, hosts, self._streams, self._operations, self._output, self._artifacts)
-        self._parts = (*self._parts, self._recording, self._parks)
+        self._sending = EventCommands(self)
+        self._parts = (*self._parts, self._recording, self._parks, self._sending)
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {
@@ -194,6 +196,8 @@ class Simulation:
             self._recording.record()
         elif self._parks.wants():
             self._parks.act()
+        elif self._sending.wants():
+            self._sending.send()
         elif self._operations.wants():
             self._operations.act()
         else:
@@ -224,6 +228,7 @@ class Simulation:
             expected = model(Told(answer, refusal, [(event.kind, event.task.id) for event in events]))
         except Refused as its_own:
             refused = its_own
+        self.model.world.parks.events.kept()
         same(f"refusal of {name}", outcome, refused.code if refused else "ok")
         if refused is not None and refusal is not None:
             self._same_refusal(refusal, refused)
@@ -401,12 +406,13 @@ def retries_of(events: Sequence[Event]) -> dict[str, deque[float]]:
 
 
 def still_to_come(core: Scheduler) -> set[object]:
-    """Hosts that have a time to drain by or that rest, leases that may still run, and keys of tasks of the past."""
+    """Hosts that have a time to drain by or that rest, leases that may still run, keys of the past, lives of events."""
     drains: set[object] = {host.id for hosts in core._life.liveness._drains._due.values() for host in hosts}
     stopping = {(host, *key) for host, leases in core._life.grants.stopping._by_host.items() for key in leases}
     ends = core._life.liveness.rests._ends
     rests: set[object] = {("rest", host.id) for hosts in ends._due.values() for host in hosts}
-    return drains | stopping | rests | set(core._life.past_keys._by_name)
+    lives: set[object] = {("event", event.number) for event in core.parks.events.all() if not event.has_ended}
+    return drains | stopping | rests | lives | set(core._life.past_keys._by_name)
 
 
 def _error(error: str) -> str:

@@ -105,7 +105,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "the end of tasks is no step": [(Parks, "_meet_ends", "self._meet(now, task, wait, None, None)", "pass")],
     "an end that was in time is met twice": [
-        (Parks, "_come_due", "wait.kind != ENDS or any(map(self._is_live, wait.about))", "True"),
+        (Parks, "_come_due", "wait.key not in met", "True"),
     ],
     "the ends of tasks wake nobody": [(Lifecycle, "finish", "self.parks.ended(now, task)", "pass")],
     "what has ended is waited for": [(Parks, "_is_live", " and task.state not in TERMINAL", "")],

@@ -175,7 +175,7 @@ class DictStore:
     async def remove_namespace(self, number: int, limit: int) -> int:
         tasks, states = self.tables[Table.TASKS], self.tables[Table.STATES]
         of_tasks: tuple[dict[int, Any], ...] = (tasks, states, self.ended, self.said)
-        belong = (*range(Table.STOPPING, Table.OUTBOX + 1), Table.OPERATIONS, Table.RULES)
+        belong = (*range(Table.STOPPING, Table.OUTBOX + 1), Table.OPERATIONS, Table.RULES, Table.EVENTS)
         others = [self.tables[table] for table in Table if table in belong]
         for rows, beside in (
             (tasks, of_tasks),

@@ -26,6 +26,7 @@ ROWS = {
     "token_uses": 3,
     "operations": 3,
     "rules": 3,
+    "events": 3,
     "output": 9,
 }
 OTHERS = (
@@ -40,6 +41,7 @@ OTHERS = (
     Table.TOKEN_USES,
     Table.OPERATIONS,
     Table.RULES,
+    Table.EVENTS,
 )
 
 

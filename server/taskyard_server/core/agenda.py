@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .children import Children
     from .predecessors import Predecessors
     from .queue.keys import Keys
+    from .runs.parks import Parks
 
 
 class Evictions(Protocol):
@@ -26,19 +27,26 @@ class Agenda:
     """The parts of a namespace that have something to do with time, or after the end of a task."""
 
     def __init__(
-        self, timers: Timers, retention: Evictions, predecessors: Predecessors, children: Children, keys: Keys
+        self,
+        timers: Timers,
+        retention: Evictions,
+        predecessors: Predecessors,
+        children: Children,
+        parks: Parks,
+        keys: Keys,
     ) -> None:
         self._timers = timers
         self._retention = retention
         self._predecessors = predecessors
         self._children = children
+        self._events = parks.events
         self._keys = keys
 
     def next_due(self, is_rough: bool = False) -> float | None:
         """When `advance` has something to do; None while nothing can come due. A rough answer may be too early."""
         due = sooner(self._timers.next_due(is_rough), self._retention.next_due())
         due = sooner(sooner(due, self._predecessors.next_due()), self._children.ends.next_due())
-        return sooner(due, self._keys.next_due())
+        return sooner(sooner(due, self._events.next_due()), self._keys.next_due())
 
     def advance(self, now: float, max_items: int) -> bool:
         """Act on what has come due, on `max_items` at most; whether more may be due."""
@@ -49,9 +57,10 @@ class Agenda:
         return True
 
     def follow(self, now: float, limit: int) -> None:
-        """Bring about what the ends of tasks mean for up to this many others."""
+        """Bring about what the ends of tasks, and events, mean for up to this many others."""
         while limit and self._follow_one(now):
             limit -= 1
 
     def _follow_one(self, now: float) -> bool:
-        return self._children.ends.act_on_one(now) or self._predecessors.act_on_one(now)
+        ends, predecessors = self._children.ends, self._predecessors
+        return ends.act_on_one(now) or self._events.act_on_one(now) or predecessors.act_on_one(now)

@@ -3,7 +3,7 @@
 Tasks and the figures of agents are found from the events of a turn, so that the hottest paths do nothing for it. What
 changes without an event is noted where it happens: the deadline of a task that becomes or ceases to be the head of its
 target, a hold that is released before its time, a lease that gets another length or becomes one of a stream. Hosts,
-stopping leases, schedules, triggers, operations and rules are noted where they change.
+stopping leases, schedules, triggers, operations, rules and sent events are noted where they change.
 
 A thing that is gone is in none of the dicts of what changed, or its number is in the list of what is gone, or both;
 then it is gone. This file knows no store.
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .leases import Lease
     from .operations.operation import Operation
     from .queue.keys import KeyLimit
+    from .runs.events import SentEvent
     from .schedules.schedule import Schedule, Trigger
     from .task import Task
 
@@ -46,7 +47,7 @@ class Changes:
     `tasks` are those with another state than before, among them the `new` ones, of which nothing was taken before.
     `reopened` are failed ones that someone resumed, resolved or cancelled, `reprioritized` ones with another priority,
     `evicted` ones that left memory; rejected tasks are in none of these. `agents` are figures; what is gone of these,
-    and of hosts, schedules, triggers, operations and rules, is told by its number, and of the leases that are
+    and of hosts, schedules, triggers, operations, rules and sent events, is told by its number, and of the leases that are
     `stopping` no more by the token.
 
     `everything` asks for the counters and last numbers to be written even though nothing else changed.
@@ -68,6 +69,8 @@ class Changes:
         "rules_gone",
         "schedules",
         "schedules_gone",
+        "sent_events",
+        "sent_events_gone",
         "stopping",
         "stopping_gone",
         "tasks",
@@ -98,6 +101,8 @@ class Changes:
         self.operations_gone: list[int] = []
         self.rules: dict[Rule, None] = {}
         self.rules_gone: list[int] = []
+        self.sent_events: dict[SentEvent, None] = {}
+        self.sent_events_gone: list[int] = []
         self.everything = False
 
     def see(self, events: Sequence[Event]) -> None:
@@ -139,6 +144,7 @@ class Changes:
         taken.reprioritized = self.reprioritized
         taken.operations, taken.operations_gone = self.operations, self.operations_gone
         taken.rules, taken.rules_gone = self.rules, self.rules_gone
+        taken.sent_events, taken.sent_events_gone = self.sent_events, self.sent_events_gone
         taken.everything = self.everything
         self._clear()
         return taken
@@ -162,6 +168,8 @@ class Changes:
             or self.operations_gone
             or self.rules
             or self.rules_gone
+            or self.sent_events
+            or self.sent_events_gone
             or self.everything
         )
 
@@ -204,3 +212,8 @@ class Changes:
         """The rule was deleted."""
         self.rules.pop(rule, None)
         self.rules_gone.append(rule.number)
+
+    def sent_event_gone(self, event: SentEvent) -> None:
+        """The event is over, and all that waited for it have got it."""
+        self.sent_events.pop(event, None)
+        self.sent_events_gone.append(event.number)

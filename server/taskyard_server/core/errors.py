@@ -168,6 +168,16 @@ class TooManyOperations(Refusal):
         super().__init__("rejected: too many operations are at work", {"maxOperations": most})
 
 
+class TooManyEvents(Refusal):
+    """As many events are kept as may be, or their payloads have as many bytes: some must be over before others come."""
+
+    code = "queue_full"
+    retryable = True
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        super().__init__("rejected: too many events are kept", {"maxEvents": most, "maxBytes": most_bytes})
+
+
 class Unavailable(Refusal):
     """The engine takes no such command now, for example while it drains."""
 

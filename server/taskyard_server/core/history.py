@@ -18,6 +18,7 @@ WORK: Final = "work"
 ANSWER: Final = "answer"
 ENDS: Final = "ends"
 TIME: Final = "time"
+EVENT: Final = "event"
 
 
 class RetryPolicy(NamedTuple):
@@ -102,8 +103,8 @@ class Step(NamedTuple):
 class Wait(NamedTuple):
     """A thing that a parked task waits for, until a time at most if there is one (docs/rules.md, Parked tasks).
 
-    `kind` is `ANSWER`, `ENDS` or `TIME`; no two of a kind have the same name in a task. `about` are the tasks
-    whose ends it is; `question` is a serialized `Question`, and `default` the `Value` that counts if nobody answers.
+    `kind` is `ANSWER`, `ENDS`, `TIME` or `EVENT`; no two of a kind have the same name in a task. `about` are the tasks
+    whose ends it is, or the name of the event; `question` is a serialized `Question`, and `default` the `Value` that counts if nobody answers.
     """
 
     kind: str
@@ -124,7 +125,8 @@ class Park(NamedTuple):
 
     `waits` are those that nothing has come of yet. `met` are the keys of all others that it ever had. `left_secs` is
     what was left of a default deadline. It `keeps_target` where that stays taken, until it is
-    handed out again. It was parked under the lease with this `token`.
+    handed out again. It was parked under the lease with this `token`. `heard` has the names of the events that it ever
+    had, each with the number of the last one.
     """
 
     since: float
@@ -133,6 +135,7 @@ class Park(NamedTuple):
     met: tuple[str, ...] = ()
     left_secs: float | None = None
     keeps_target: bool = True
+    heard: tuple[tuple[str, int], ...] = ()
 
 
 class History(NamedTuple):

@@ -107,7 +107,7 @@ class Lifecycle:
         self.liveness = Liveness(self, hosts)
         self.retention = Retention(self)
         self.triggered = TriggeredTasks(self.ready)
-        self.agenda = Agenda(self.timers, self.retention, self.predecessors, self.children, self.ready.keys)
+        self.agenda = Agenda(self.timers, self.retention, self.predecessors, self.children, self.parks, self.ready.keys)
         self._events: list[Event] = []
 
     # Admission

@@ -1,6 +1,6 @@
 """Puts what was stored back into a fresh scheduler, so that it goes on as if nothing had been in between.
 
-`Restoring` takes figures and hosts, then tasks, then stopping leases, schedules, triggers, operations and rules;
+`Restoring` takes figures and hosts, then tasks, then stopping leases, schedules, triggers, operations, rules, events;
 `finish` ends it, and `Scheduler.recover` follows. What it puts back is not told to the store as a change, but what
 follows from it is.
 
@@ -23,6 +23,7 @@ from .leases import Lease
 from .offers import Offer, OfferGroup
 from .operations.operation import Operation
 from .past_keys import PastKey
+from .runs.events import SentEvent
 from .scheduler import Scheduler
 from .schedules.schedule import Schedule, Trigger
 from .stats import Counters, TriggerCounters
@@ -77,7 +78,9 @@ class Restoring:
         self._past_keys: dict[tuple[str, str], tuple[int, PastKey]] = {}
         self._triggers: list[Trigger] = []
 
-    def numbers(self, *, order: int, token: int, host: int, schedule: int, trigger: int, agent: int) -> None:
+    def numbers(
+        self, *, order: int, token: int, host: int, schedule: int, trigger: int, agent: int, event: int
+    ) -> None:
         """The last number of each kind that was given."""
         life = self._life
         life.tasks.continue_after(order)
@@ -85,6 +88,7 @@ class Restoring:
         self._scheduler.hosts.continue_after(host)
         self._scheduler.schedules.continue_after(schedule, trigger)
         life.agents.figures.last_number = agent
+        life.parks.events.last_number = event
 
     def counters(self, counters: Counters, trigger_counters: TriggerCounters) -> None:
         """The counts since the start."""
@@ -268,6 +272,10 @@ class Restoring:
         """A rule that was set by a call; in any order."""
         self._scheduler.rules.restore(rule)
 
+    def sent_event(self, event: SentEvent) -> None:
+        """An event that is kept, in order of their numbers."""
+        self._life.parks.events.restore(event)
+
     def finish(self) -> None:
         """All is there: put it in order, and let what may be claimed be claimable. `recover` follows."""
         life, now = self._life, self._now
@@ -310,6 +318,7 @@ class Restoring:
         life.targets.settle(now, _blocked_at)
         for task in self._parked:
             life.parks.restored(now, task)
+        life.parks.events.settle()
         if life.changes is not None:
             life.changes.everything = True
 
@@ -327,6 +336,7 @@ class Restoring:
         changes.triggers = dict.fromkeys(self._scheduler.schedules.triggers_before(None))
         changes.operations = dict.fromkeys(self._scheduler.operations.all())
         changes.rules = dict.fromkeys(self._scheduler.rules.all())
+        changes.sent_events = dict.fromkeys(life.parks.events.all())
 
     def _index_task(self, task: Task, has_no_key: bool) -> None:
         """Put a task into the indexes that all retained tasks are in."""

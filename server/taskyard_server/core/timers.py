@@ -41,6 +41,7 @@ class TimerOrder(IntEnum):
     TRIGGER_DELAY = auto()
     FORGET_HOST = auto()
     FORGET_KEY = auto()
+    FORGET_EVENT = auto()
     HOST_REST = auto()
 
 

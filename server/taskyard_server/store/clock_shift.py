@@ -75,7 +75,11 @@ def _history(history: History, by: float) -> History:
         ]
     )
     bound = tuple([each._replace(at=each.at + by) for each in history.bound])
-    return history._replace(attempts=attempts, not_before=_moved(history.not_before, by), bound=bound)
+    park = history.park
+    if park is not None:
+        waits = tuple([wait._replace(until=_moved(wait.until, by)) for wait in park.waits])
+        park = park._replace(since=park.since + by, waits=waits)
+    return history._replace(attempts=attempts, not_before=_moved(history.not_before, by), bound=bound, park=park)
 
 
 def _moved(at: float | None, by: float) -> float | None:

@@ -26,9 +26,9 @@ from taskyard_server.core.task import TERMINAL, Submission, Task
 
 from .clock_shift import shift_operation, shift_schedule, shift_state, shift_task, shift_trigger
 from .port import EPOCH_JUMP, LAST_KEY, NAMESPACE_SHIFT, Table, key_of, namespace_of, number_of
+from .records.events import decode_event, to_event
 from .records.operations import decode_operation, to_operation
 from .records.records import (
-    HostRecord,
     StateRecord,
     TaskRecord,
     decode_agent,
@@ -108,8 +108,10 @@ class _Loading:
 
     def host(self, number: int, record: bytes) -> None:
         its = decode_host(record)
-        drain_until = None if its.drain_until is None else its.drain_until + self.shift
-        self.restoring.host(_to_host(its, number, self.shift), drain_until)
+        host = Host(its.id, number, its.registered_at + self.shift)
+        host.display_name, host.profile, host.slots = its.display_name, to_profile(its.profile), its.slots
+        host.labels, host.draining, host.instance = its.labels, its.draining, its.instance
+        self.restoring.host(host, None if its.drain_until is None else its.drain_until + self.shift)
 
     def live(self, rows: TaskRows) -> None:
         record, state = decode_task(rows.task), rows.state
@@ -207,6 +209,9 @@ class _Loading:
     def rule(self, number: int, record: bytes) -> None:
         self.restoring.rule(to_rule(decode_rule(record), number))
 
+    def event(self, number: int, record: bytes) -> None:
+        self.restoring.sent_event(to_event(decode_event(record), number, self.shift))
+
 
 async def load(
     store: Store,
@@ -276,6 +281,7 @@ async def _load_parts(
     await _each(store, Table.TRIGGERS, parts, _Loading.trigger, only)
     await _each(store, Table.OPERATIONS, parts, _Loading.operation, only)
     await _each(store, Table.RULES, parts, _Loading.rule, only)
+    await _each(store, Table.EVENTS, parts, _Loading.event, only)
     for part in parts.values():
         if part.loaded.takes_rows:
             try:
@@ -363,13 +369,6 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
     return task
 
 
-def _to_host(its: HostRecord, number: int, shift: float) -> Host:
-    host = Host(its.id, number, its.registered_at + shift)
-    host.display_name, host.profile, host.slots = its.display_name, to_profile(its.profile), its.slots
-    host.labels, host.draining, host.instance = its.labels, its.draining, its.instance
-    return host
-
-
 def _begin(
     parts: dict[int, _Loading],
     number: int,
@@ -404,6 +403,7 @@ def _begin(
         schedule=its.last_schedule,
         trigger=its.last_trigger,
         agent=its.last_agent,
+        event=its.last_event,
     )
     restoring.counters(Counters(*cast("tuple[int, ...]", its.counters)), TriggerCounters(*its.trigger_counters))
     parts[number] = _Loading(loaded, restoring, shift, ended_since_ms)

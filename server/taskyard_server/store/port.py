@@ -54,6 +54,7 @@ class Table(IntEnum):
     """When tokens were last used, by their keys. They are apart so that none who notes a use undoes a revocation."""
     OPERATIONS = 13
     RULES = 14
+    EVENTS = 15
 
 
 def key_of(namespace: int, number: int) -> int:

@@ -17,6 +17,7 @@ from taskyard_server.core.task import TERMINAL
 
 from .port import Table, key_of
 from .records.operations import encode_operation
+from .records.events import encode_event
 from .records.records import NamespaceRecord, encode_host, encode_stopping
 from .records.rules import encode_rule
 from .records.schedules import encode_schedule, encode_trigger
@@ -74,6 +75,8 @@ def add_rows(
         group.put(Table.OPERATIONS, key_of(number, operation.number), encode_operation(operation))
     for rule in changes.rules:
         group.put(Table.RULES, key_of(number, rule.number), encode_rule(rule))
+    for event in changes.sent_events:
+        group.put(Table.EVENTS, key_of(number, event.number), encode_event(event))
     for table, gone in (
         (Table.AGENTS, changes.agents_gone),
         (Table.HOSTS, changes.hosts_gone),
@@ -82,6 +85,7 @@ def add_rows(
         (Table.TRIGGERS, changes.triggers_gone),
         (Table.OPERATIONS, changes.operations_gone),
         (Table.RULES, changes.rules_gone),
+        (Table.EVENTS, changes.sent_events_gone),
     ):
         for each in gone:
             group.remove(table, key_of(number, each))
@@ -115,6 +119,7 @@ def _add_namespace(
         group.epoch,
         about.created_at,
         dict(about.own_limits),
+        last_event=scheduler.parks.events.last_number,
     )
     group.put(Table.NAMESPACES, number, encode(record))
 

@@ -105,6 +105,7 @@ PARKS = some.builds(
     some.lists(TEXT, max_size=2).map(tuple),
     AT,
     some.booleans(),
+    some.lists(some.tuples(TEXT, COUNT), max_size=2).map(tuple),
 )
 HISTORIES = some.builds(
     History,

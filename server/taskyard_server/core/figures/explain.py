@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taskyard_server.core.attempts import HANDOFF_KEY, PERSON_HAS_TAB, TAB_HANDED_OFF
-from taskyard_server.core.history import ANSWER, ENDS
+from taskyard_server.core.history import ANSWER, ENDS, EVENT
 from taskyard_server.core.hosts import Host, HostProfile
 from taskyard_server.core.names import EVERY_NAME, Names
 from taskyard_server.core.queue.bucket import Kind, kind_of
@@ -61,6 +61,7 @@ class WaitKind(StrEnum):
     ANSWER = "answer"
     ENDS = "ends"
     TIME = "time"
+    EVENT = "event"
 
 
 class WaitReason(NamedTuple):
@@ -143,6 +144,8 @@ def _of_a_wait(scheduler: Scheduler, wait: Wait, sight: Sight) -> WaitReason:
         ids, what = sight.ids(live), f"{len(live)} of {len(wait.about)} tasks to end"
     elif wait.kind == ANSWER:
         what = f"an answer to the question {wait.name}"
+    elif wait.kind == EVENT:
+        what = f"the event {wait.about[0]}"
     else:
         what = f"the time of {wait.name}"
     message = PERSON_HAS_TAB if wait.key.startswith(HANDOFF_KEY) else f"the task is parked, and waits for {what}"

@@ -14,15 +14,17 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
 from taskyard_server.core.errors import Conflict, NotFound, TooLarge
-from taskyard_server.core.history import ANSWER, ENDS, TIME, Park
+from taskyard_server.core.history import ANSWER, ENDS, EVENT, TIME, Park
 from taskyard_server.core.task import FAILED, PARKED, QUEUED, TERMINAL
 from taskyard_server.core.timers import TimerOrder
 
+from .events import MAX_EVENT_BYTES, SentEvents, awaited
 from .steps import MAX_STEPS, MAX_STEPS_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from taskyard_server.core.changes import Changes
     from taskyard_server.core.deadlines import Deadlines
     from taskyard_server.core.history import Wait
     from taskyard_server.core.leases import StopReason
@@ -42,6 +44,7 @@ QUESTION_EXPIRED: Final = "question_expired"
 class TaskMoves(Protocol):
     """The part of `Lifecycle` by which parked tasks go on or end."""
 
+    changes: Changes | None
     counts: Counts
     deadlines: Deadlines
     readers: ReaderRules
@@ -82,6 +85,8 @@ class Parks:
 
     def __init__(self, life: TaskMoves, steps: Steps) -> None:
         self.steps = steps
+        self.events = SentEvents(life.timers, life.readers, life.changes)
+        self.events.on_came = self._event_came
         self._life = life
         self._timers = life.timers.queue(self._come_due, TimerOrder.PARK)
         self._overdue: dict[Task, float] = {}
@@ -98,19 +103,27 @@ class Parks:
     def new_park(self, now: float, task: Task, waits: Sequence[Wait], *, keeps_target: bool) -> Park:
         """A park for a task with a lease. A wait that the task has, by its kind and name, stays as it was.
 
-        Raises `TooLarge` for one too many, and `Unavailable` while an earlier version may come to serve the namespace.
+        Raises `TooLarge` for one too many, or where the payload of an event might have no room among its steps, and
+        `Unavailable` while an earlier version may come to serve the namespace.
         """
         self._life.readers.require_known("parked")
         history = task.history
         if history.steps + len(waits) > MAX_STEPS:
             raise TooLarge(f"waits: a task has at most {MAX_STEPS} steps")
+        events = sum([wait.kind == EVENT for wait in waits])
+        if events and history.step_bytes + events * MAX_EVENT_BYTES > MAX_STEPS_BYTES:
+            raise TooLarge(
+                f"waits: the steps of a task may have {MAX_STEPS_BYTES} bytes in all, and an event {MAX_EVENT_BYTES}"
+            )
         known: dict[str, Wait] = {}
         met: tuple[str, ...] = ()
+        heard: tuple[tuple[str, int], ...] = ()
         if history.park is not None:
             known, met = {wait.key: wait for wait in history.park.waits}, history.park.met
+            heard = history.park.heard
         kept = tuple([known.get(wait.key, wait) for wait in waits])
         left_secs = None if task.deadline_secs is not None or task.deadline is None else task.deadline - now
-        return Park(now, task.token, kept, met, left_secs, keeps_target)
+        return Park(now, task.token, kept, met, left_secs, keeps_target, heard)
 
     def answer(self, now: float, task: Task, name: str, result: bytes | None, by: str | None) -> None:
         """Answer an open question of a task, parked or not.
@@ -176,9 +189,12 @@ class Parks:
         park = task.history.park
         assert park is not None
         self._withdraw(task)
+        names = list(awaited(task))
         if park.waits or park.keeps_target:
             task.history = task.history._replace(park=park._replace(waits=(), keeps_target=False))
         self._note_questions(task)
+        for name in names:
+            self.events.let_go(name)
 
     def leave(self, now: float, task: Task) -> None:
         """A parked task ends."""
@@ -207,7 +223,7 @@ class Parks:
         assert park is not None
         self._note_questions(task)
         is_met = [wait.key in park.met for wait in park.waits]
-        if True in is_met:
+        if True in is_met or self.events.has_for(task):
             waits = tuple([wait for wait, met in zip(park.waits, is_met, strict=True) if not met])
             task.history = task.history._replace(park=park._replace(waits=waits))
             self._note_questions(task)
@@ -233,6 +249,7 @@ class Parks:
                     self._overdue[task] = due = now
         if due is not None:
             self._timers.add(due, task)
+        self.events.wait(now, task)
         return due
 
     def _withdraw(self, task: Task) -> None:
@@ -244,6 +261,7 @@ class Parks:
             due = _first_end(park)
         if due is not None:
             self._timers.remove(due, task)
+        self.events.withdraw(task)
         for each in {each for unended in self._unended.pop(task, ()) for each in unended}:
             parked = self._awaited.get(each)
             if parked is not None:
@@ -263,9 +281,15 @@ class Parks:
                 self._life.finish(now, task, FAILED, None, error, code=QUESTION_EXPIRED)
                 return
         self._meet_ends(now, task)
+        self._meet_events(now, task)
+        met = task.history.park.met if task.history.park is not None else ()
         for wait in over:
-            if wait.kind != ENDS or any(map(self._is_live, wait.about)):
+            if wait.key not in met:
                 self._meet(now, task, wait, wait.default, None, is_expired=wait.kind != TIME)
+        self._wake(now, task)
+
+    def _event_came(self, now: float, task: Task) -> None:
+        self._withdraw(task)
         self._wake(now, task)
 
     def _meet(
@@ -288,9 +312,31 @@ class Parks:
             self._meet(now, task, wait, None, None)
         return bool(over)
 
+    def _meet_events(self, now: float, task: Task) -> None:
+        """Keep the events that have come for a task that goes on."""
+        park = task.history.park
+        assert park is not None
+        for wait in park.waits:
+            if wait.kind == EVENT:
+                (name,) = wait.about
+                event = self.events.next_for(task, name)
+                if event is not None:
+                    self._meet(now, task, wait, event.payload, event.by)
+                    self._note_heard(task, name, event.number)
+        for wait in park.waits:
+            if wait.kind == EVENT:
+                self.events.let_go(wait.about[0])
+
+    def _note_heard(self, task: Task, name: str, number: int) -> None:
+        park = task.history.park
+        assert park is not None
+        heard = (*[each for each in park.heard if each[0] != name], (name, number))
+        task.history = task.history._replace(park=park._replace(heard=heard))
+
     def _wake(self, now: float, task: Task) -> None:
-        """Queue a task again, in its old place; a default deadline goes on."""
+        """Queue a task again, in its old place, with all events that have come for it; a default deadline goes on."""
         life = self._life
+        self._meet_events(now, task)
         before = life.transition(task, QUEUED, None)
         life.counts.parked -= 1
         task.page.left(PARKED)

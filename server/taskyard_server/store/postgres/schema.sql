@@ -32,6 +32,7 @@ CREATE TABLE taskyard.secrets (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.token_uses (key bigint PRIMARY KEY, record bytea NOT NULL) WITH (fillfactor = 50);
 CREATE TABLE taskyard.operations (key bigint PRIMARY KEY, record bytea NOT NULL) WITH (fillfactor = 50);
 CREATE TABLE taskyard.rules (key bigint PRIMARY KEY, record bytea NOT NULL);
+CREATE TABLE taskyard.events (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.replicas (
   instance text PRIMARY KEY,
   name text NOT NULL,
@@ -91,6 +92,7 @@ CREATE TABLE taskyard.operations (key bigint PRIMARY KEY, record bytea NOT NULL)
 CREATE TABLE taskyard.rules (key bigint PRIMARY KEY, record bytea NOT NULL);
 
 -- name: to 3
+CREATE TABLE taskyard.events (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.output (
   key bigint NOT NULL,
   first bigint NOT NULL,
@@ -421,6 +423,7 @@ WITH found (space, a_table, key) AS (
   UNION ALL SELECT key >> 40, 'outbox', min(key) FROM taskyard.outbox GROUP BY 1
   UNION ALL SELECT key >> 40, 'operations', min(key) FROM taskyard.operations GROUP BY 1
   UNION ALL SELECT key >> 40, 'rules', min(key) FROM taskyard.rules GROUP BY 1
+  UNION ALL SELECT key >> 40, 'events', min(key) FROM taskyard.events GROUP BY 1
   UNION ALL SELECT key >> 40, 'output', min(key) FROM taskyard.output GROUP BY 1
 )
 SELECT space, a_table, key FROM found WHERE space NOT IN (SELECT key FROM taskyard.namespaces) ORDER BY 1, 2;

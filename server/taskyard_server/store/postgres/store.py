@@ -52,6 +52,7 @@ OF_NAMESPACES: Final = (
     Table.OUTBOX,
     Table.OPERATIONS,
     Table.RULES,
+    Table.EVENTS,
 )
 """The tables whose keys bear the number of a namespace, but for `TASKS`."""
 

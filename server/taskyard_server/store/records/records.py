@@ -54,6 +54,7 @@ class NamespaceRecord(Record):
     created_at: float | None = None
     own_limits: dict[str, int | float] = {}
     is_deleted: bool = False
+    last_event: int = 0
 
 
 class TaskRecord(Record):

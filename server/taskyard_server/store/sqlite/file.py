@@ -34,6 +34,7 @@ TABLES: Final = (
     "token_uses",
     "operations",
     "rules",
+    "events",
 )
 """The names of the tables in the order of `port.Table`, which is not imported here."""
 _HEADER: Final = b"SQLite format 3\0"

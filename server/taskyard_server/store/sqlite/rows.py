@@ -38,7 +38,17 @@ MOVED_IN_PAUSE: Final = 2_000
 NAMESPACE_SHIFT: Final = 40
 OF_TASKS: Final = ("states", "ended", "tasks")
 WITH_OUTPUT: Final = ("tasks", "output")
-OF_NAMESPACES: Final = ("stopping", "hosts", "agents", "schedules", "triggers", "outbox", "operations", "rules")
+OF_NAMESPACES: Final = (
+    "stopping",
+    "hosts",
+    "agents",
+    "schedules",
+    "triggers",
+    "outbox",
+    "operations",
+    "rules",
+    "events",
+)
 
 
 class YardRows(YardOutput):

@@ -26,6 +26,7 @@ CREATE TABLE secrets (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE token_uses (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE operations (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE rules (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE events (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE output (
   key INTEGER NOT NULL,
   first INTEGER NOT NULL,
@@ -49,6 +50,7 @@ CREATE TABLE operations (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE rules (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: to 5
+CREATE TABLE events (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE output (
   key INTEGER NOT NULL,
   first INTEGER NOT NULL,
@@ -95,6 +97,8 @@ INSERT OR REPLACE INTO outbox VALUES (?, ?);
 INSERT OR REPLACE INTO operations VALUES (?, ?);
 -- name: put_rules
 INSERT OR REPLACE INTO rules VALUES (?, ?);
+-- name: put_events
+INSERT OR REPLACE INTO events VALUES (?, ?);
 -- name: put_tokens
 INSERT OR REPLACE INTO tokens VALUES (?, ?);
 -- name: put_secrets
@@ -126,6 +130,8 @@ DELETE FROM outbox WHERE key = ?;
 DELETE FROM operations WHERE key = ?;
 -- name: remove_rules
 DELETE FROM rules WHERE key = ?;
+-- name: remove_events
+DELETE FROM events WHERE key = ?;
 -- name: remove_tokens
 DELETE FROM tokens WHERE key = ?;
 -- name: remove_secrets
@@ -208,6 +214,8 @@ SELECT key, record FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key;
 SELECT key, record FROM operations WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_rules
 SELECT key, record FROM rules WHERE key BETWEEN ? AND ? ORDER BY key;
+-- name: rows_of_events
+SELECT key, record FROM events WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_tokens
 SELECT key, record FROM tokens WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_secrets
@@ -268,6 +276,8 @@ SELECT key FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 SELECT key FROM operations WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 -- name: keys_of_rules
 SELECT key FROM rules WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_events
+SELECT key FROM events WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 -- name: keys_of_output
 SELECT DISTINCT key FROM all_output WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 
@@ -297,6 +307,8 @@ SELECT count(*), max(key) FROM (SELECT key FROM outbox WHERE key >= ? ORDER BY k
 SELECT count(*), max(key) FROM (SELECT key FROM operations WHERE key >= ? ORDER BY key LIMIT ?);
 -- name: count_rules
 SELECT count(*), max(key) FROM (SELECT key FROM rules WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_events
+SELECT count(*), max(key) FROM (SELECT key FROM events WHERE key >= ? ORDER BY key LIMIT ?);
 -- name: count_tokens
 SELECT count(*), max(key) FROM (SELECT key FROM tokens WHERE key >= ? ORDER BY key LIMIT ?);
 -- name: count_secrets
@@ -331,6 +343,7 @@ WITH found (space, a_table, key) AS (
   UNION ALL SELECT key >> 40, 'outbox', min(key) FROM outbox GROUP BY 1
   UNION ALL SELECT key >> 40, 'operations', min(key) FROM operations GROUP BY 1
   UNION ALL SELECT key >> 40, 'rules', min(key) FROM rules GROUP BY 1
+  UNION ALL SELECT key >> 40, 'events', min(key) FROM events GROUP BY 1
   UNION ALL SELECT key >> 40, 'output', min(key) FROM all_output GROUP BY 1
 )
 SELECT space, a_table, key FROM found WHERE space NOT IN (SELECT key FROM namespaces) ORDER BY 1, 2;
