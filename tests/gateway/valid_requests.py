@@ -254,6 +254,7 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "ReadAnswerLink": lambda valid: Request({}, {"token": valid._link()}),
     "AnswerByLink": lambda valid: Request({}, {"token": valid._link(), "answer": {"amount": 7}}),
     "AnswerQuestion": lambda valid: Request({**valid._asking(), "questionId": "go"}, {"answer": {"amount": 7}}),
+    "SendEvent": lambda _: Request({"name": "paid"}, {"payload": {"amount": 7}, "lifeSecs": 5, "eventId": "order-7"}),
     "ListQuestions": lambda _: Request(query={"agentId": "ann", "pageSize": 2}),
     "ListLeases": lambda valid: Request(query={"host_id": valid._lease().path["host_id"]}),
     "ListTargets": lambda valid: Request(query={"status": "blocked"} if valid._blocked() else {}),

@@ -14,6 +14,7 @@ from google.protobuf.struct_pb2 import Value
 from taskyard.v1 import (
     artifact_pb2_grpc,
     child_pb2_grpc,
+    event_pb2_grpc,
     input_pb2_grpc,
     lease_pb2,
     lease_pb2_grpc,
@@ -33,6 +34,7 @@ from taskyard_server.interceptors.admission import CallAdmission
 from taskyard_server.interceptors.calls import CallInterceptor, CallTracer
 from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.children import ChildService
+from taskyard_server.services.events import EventService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.inputs import InputService
 from taskyard_server.services.leases import LeaseService
@@ -158,6 +160,7 @@ class ServerUnderTest:
         self.artifacts = artifact_pb2_grpc.ArtifactServiceStub(channel)
         self.inputs = input_pb2_grpc.InputServiceStub(channel)
         self.parks = park_pb2_grpc.ParkServiceStub(channel)
+        self.events = event_pb2_grpc.EventServiceStub(channel)
         self.steps = step_pb2_grpc.StepServiceStub(channel)
         self.children = child_pb2_grpc.ChildServiceStub(channel)
 
@@ -273,6 +276,7 @@ async def serving(
         artifact_pb2_grpc.add_ArtifactServiceServicer_to_server(ArtifactService(engine), server)
         input_pb2_grpc.add_InputServiceServicer_to_server(InputService(engine), server)
         park_pb2_grpc.add_ParkServiceServicer_to_server(ParkService(engine), server)
+        event_pb2_grpc.add_EventServiceServicer_to_server(EventService(engine), server)
         step_pb2_grpc.add_StepServiceServicer_to_server(StepService(engine, max_payload_bytes), server)
         child_pb2_grpc.add_ChildServiceServicer_to_server(ChildService(engine, max_payload_bytes), server)
         port = server.add_insecure_port("127.0.0.1:0")

@@ -176,7 +176,7 @@ async def test_open_questions_are_listed_page_by_page(server):
         ([], "waits: must be from 1 to 100"),
         ([NewWait(name="x", sleep_secs=1)] * 101, "waits: must be from 1 to 100"),
         ([NewWait(name="x", sleep_secs=1)] * 2, "waits: no two of a kind may have the same name"),
-        ([NewWait(name="x")], "waits[0].event: one of question, ends and sleep_secs is required"),
+        ([NewWait(name="x")], "waits[0].awaited: one of question, ends, sleep_secs and event is required"),
         ([NewWait(sleep_secs=1)], "waits[0].name: is required"),
         ([NewWait(name="x", sleep_secs=-1)], "waits[0].sleep_secs: must be from 0 to 31622400"),
         ([NewWait(name="x", sleep_secs=float("nan"))], "waits[0].sleep_secs: must be from 0 to 31622400"),

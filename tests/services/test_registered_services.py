@@ -23,6 +23,7 @@ from taskyard_server.services.agents import AgentService
 from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.children import ChildService
+from taskyard_server.services.events import EventService
 from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.inputs import InputService
@@ -66,6 +67,7 @@ SERVICERS = {
         StepService,
         ChildService,
         ParkService,
+        EventService,
         LeaseService,
         LimitService,
         NamespaceService,

@@ -53,6 +53,10 @@ const (
 	Step_ends Step_Kind = 4
 	// Same as `ends`.
 	Step_KIND_ENDS Step_Kind = 4
+	// An event, with its payload: `by`.
+	Step_event Step_Kind = 5
+	// Same as `event`.
+	Step_KIND_EVENT Step_Kind = 5
 )
 
 // Enum value maps for Step_Kind.
@@ -68,6 +72,8 @@ var (
 		// Duplicate value: 3: "KIND_TIME",
 		4: "ends",
 		// Duplicate value: 4: "KIND_ENDS",
+		5: "event",
+		// Duplicate value: 5: "KIND_EVENT",
 	}
 	Step_Kind_value = map[string]int32{
 		"unspecified":      0,
@@ -80,6 +86,8 @@ var (
 		"KIND_TIME":        3,
 		"ends":             4,
 		"KIND_ENDS":        4,
+		"event":            5,
+		"KIND_EVENT":       5,
 	}
 )
 
@@ -131,8 +139,8 @@ type Step struct {
 	Kind *Step_Kind `protobuf:"varint,8,opt,name=kind,proto3,enum=taskyard.v1.Step_Kind,oneof" json:"kind,omitempty"`
 	// What was asked. Absent unless the kind is `answer`.
 	Question *Question `protobuf:"bytes,9,opt,name=question,proto3" json:"question,omitempty"`
-	// Who answered: the principal of the call, `local` where nobody has to sign in. Absent unless the kind is `answer`, and if
-	// nobody did answer.
+	// Who answered, or sent the event: the principal of the call, `local` where nobody has to sign in. Absent unless the kind
+	// is `answer` or `event`, and if nothing came in time.
 	By *string `protobuf:"bytes,10,opt,name=by,proto3,oneof" json:"by,omitempty"`
 	// True if nothing came in time; of a question its default is then the result. Absent otherwise.
 	Expired       *bool `protobuf:"varint,11,opt,name=expired,proto3,oneof" json:"expired,omitempty"`
@@ -618,7 +626,7 @@ var File_taskyard_v1_step_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_step_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/step.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\x1a\x16taskyard/v1/wait.proto\"\x93\x05\n" +
+	"\x16taskyard/v1/step.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\x1a\x16taskyard/v1/wait.proto\"\xae\x05\n" +
 	"\x04Step\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12.\n" +
 	"\x06result\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x06result\x12,\n" +
@@ -633,7 +641,7 @@ const file_taskyard_v1_step_proto_rawDesc = "" +
 	"\bquestion\x18\t \x01(\v2\x15.taskyard.v1.QuestionR\bquestion\x12\x13\n" +
 	"\x02by\x18\n" +
 	" \x01(\tH\x05R\x02by\x88\x01\x01\x12\x1d\n" +
-	"\aexpired\x18\v \x01(\bH\x06R\aexpired\x88\x01\x01\"\x99\x01\n" +
+	"\aexpired\x18\v \x01(\bH\x06R\aexpired\x88\x01\x01\"\xb4\x01\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\b\n" +
@@ -645,7 +653,10 @@ const file_taskyard_v1_step_proto_rawDesc = "" +
 	"\x04time\x10\x03\x12\r\n" +
 	"\tKIND_TIME\x10\x03\x12\b\n" +
 	"\x04ends\x10\x04\x12\r\n" +
-	"\tKIND_ENDS\x10\x04\x1a\x02\x10\x01B\a\n" +
+	"\tKIND_ENDS\x10\x04\x12\t\n" +
+	"\x05event\x10\x05\x12\x0e\n" +
+	"\n" +
+	"KIND_EVENT\x10\x05\x1a\x02\x10\x01B\a\n" +
 	"\x05_nameB\x06\n" +
 	"\x04_runB\n" +
 	"\n" +

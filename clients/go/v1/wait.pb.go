@@ -45,6 +45,10 @@ const (
 	Wait_time Wait_Kind = 3
 	// Same as `time`.
 	Wait_KIND_TIME Wait_Kind = 3
+	// An event.
+	Wait_event Wait_Kind = 4
+	// Same as `event`.
+	Wait_KIND_EVENT Wait_Kind = 4
 )
 
 // Enum value maps for Wait_Kind.
@@ -58,6 +62,8 @@ var (
 		// Duplicate value: 2: "KIND_ENDS",
 		3: "time",
 		// Duplicate value: 3: "KIND_TIME",
+		4: "event",
+		// Duplicate value: 4: "KIND_EVENT",
 	}
 	Wait_Kind_value = map[string]int32{
 		"unspecified":      0,
@@ -68,6 +74,8 @@ var (
 		"KIND_ENDS":        2,
 		"time":             3,
 		"KIND_TIME":        3,
+		"event":            4,
+		"KIND_EVENT":       4,
 	}
 )
 
@@ -110,7 +118,9 @@ type Wait struct {
 	// The question. Absent unless the kind is `answer`.
 	Question *Question `protobuf:"bytes,4,opt,name=question,proto3" json:"question,omitempty"`
 	// The tasks whose ends are waited for. Absent unless the kind is `ends`.
-	TaskIds       []string `protobuf:"bytes,5,rep,name=task_ids,json=taskIds,proto3" json:"task_ids,omitempty"`
+	TaskIds []string `protobuf:"bytes,5,rep,name=task_ids,json=taskIds,proto3" json:"task_ids,omitempty"`
+	// The name of the event. Absent unless the kind is `event`.
+	EventName     *string `protobuf:"bytes,6,opt,name=event_name,json=eventName,proto3,oneof" json:"event_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -178,6 +188,13 @@ func (x *Wait) GetTaskIds() []string {
 		return x.TaskIds
 	}
 	return nil
+}
+
+func (x *Wait) GetEventName() string {
+	if x != nil && x.EventName != nil {
+		return *x.EventName
+	}
+	return ""
 }
 
 // Question is what a task asks of people or agents. A host gives its text, or a URL, and may bound what is an answer.
@@ -273,14 +290,15 @@ type NewWait struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What is waited for. Required.
 	//
-	// Types that are valid to be assigned to Event:
+	// Types that are valid to be assigned to Awaited:
 	//
 	//	*NewWait_Question
 	//	*NewWait_Ends
 	//	*NewWait_SleepSecs
-	Event isNewWait_Event `protobuf_oneof:"event"`
+	//	*NewWait_Event
+	Awaited isNewWait_Awaited `protobuf_oneof:"awaited"`
 	// For how many seconds at most, from 0 to 31,622,400; for `sleep_secs` it means nothing. Default of a question 604,800, a
-	// week, and of the end of tasks none.
+	// week, of the end of tasks and of an event none.
 	TimeoutSecs   *float64 `protobuf:"fixed64,5,opt,name=timeout_secs,json=timeoutSecs,proto3,oneof" json:"timeout_secs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -323,16 +341,16 @@ func (x *NewWait) GetName() string {
 	return ""
 }
 
-func (x *NewWait) GetEvent() isNewWait_Event {
+func (x *NewWait) GetAwaited() isNewWait_Awaited {
 	if x != nil {
-		return x.Event
+		return x.Awaited
 	}
 	return nil
 }
 
 func (x *NewWait) GetQuestion() *Question {
 	if x != nil {
-		if x, ok := x.Event.(*NewWait_Question); ok {
+		if x, ok := x.Awaited.(*NewWait_Question); ok {
 			return x.Question
 		}
 	}
@@ -341,7 +359,7 @@ func (x *NewWait) GetQuestion() *Question {
 
 func (x *NewWait) GetEnds() *EndOfTasks {
 	if x != nil {
-		if x, ok := x.Event.(*NewWait_Ends); ok {
+		if x, ok := x.Awaited.(*NewWait_Ends); ok {
 			return x.Ends
 		}
 	}
@@ -350,11 +368,20 @@ func (x *NewWait) GetEnds() *EndOfTasks {
 
 func (x *NewWait) GetSleepSecs() float64 {
 	if x != nil {
-		if x, ok := x.Event.(*NewWait_SleepSecs); ok {
+		if x, ok := x.Awaited.(*NewWait_SleepSecs); ok {
 			return x.SleepSecs
 		}
 	}
 	return 0
+}
+
+func (x *NewWait) GetEvent() *EventWait {
+	if x != nil {
+		if x, ok := x.Awaited.(*NewWait_Event); ok {
+			return x.Event
+		}
+	}
+	return nil
 }
 
 func (x *NewWait) GetTimeoutSecs() float64 {
@@ -364,8 +391,8 @@ func (x *NewWait) GetTimeoutSecs() float64 {
 	return 0
 }
 
-type isNewWait_Event interface {
-	isNewWait_Event()
+type isNewWait_Awaited interface {
+	isNewWait_Awaited()
 }
 
 type NewWait_Question struct {
@@ -383,11 +410,18 @@ type NewWait_SleepSecs struct {
 	SleepSecs float64 `protobuf:"fixed64,4,opt,name=sleep_secs,json=sleepSecs,proto3,oneof"`
 }
 
-func (*NewWait_Question) isNewWait_Event() {}
+type NewWait_Event struct {
+	// An event that is sent to a name.
+	Event *EventWait `protobuf:"bytes,6,opt,name=event,proto3,oneof"`
+}
 
-func (*NewWait_Ends) isNewWait_Event() {}
+func (*NewWait_Question) isNewWait_Awaited() {}
 
-func (*NewWait_SleepSecs) isNewWait_Event() {}
+func (*NewWait_Ends) isNewWait_Awaited() {}
+
+func (*NewWait_SleepSecs) isNewWait_Awaited() {}
+
+func (*NewWait_Event) isNewWait_Awaited() {}
 
 // EndOfTasks names tasks, which are children of the task that waits or of the same agent.
 type EndOfTasks struct {
@@ -435,6 +469,52 @@ func (x *EndOfTasks) GetTaskIds() []string {
 	return nil
 }
 
+// EventWait names an event: the oldest one that the task has not had yet, of those that live or are still to come.
+type EventWait struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name: letters, digits, `-`, `_` and `.`, at most 256 of them. Required.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventWait) Reset() {
+	*x = EventWait{}
+	mi := &file_taskyard_v1_wait_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventWait) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventWait) ProtoMessage() {}
+
+func (x *EventWait) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_wait_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventWait.ProtoReflect.Descriptor instead.
+func (*EventWait) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_wait_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *EventWait) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // Park is what a parked task waits for.
 type Park struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -448,7 +528,7 @@ type Park struct {
 
 func (x *Park) Reset() {
 	*x = Park{}
-	mi := &file_taskyard_v1_wait_proto_msgTypes[4]
+	mi := &file_taskyard_v1_wait_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +540,7 @@ func (x *Park) String() string {
 func (*Park) ProtoMessage() {}
 
 func (x *Park) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_wait_proto_msgTypes[4]
+	mi := &file_taskyard_v1_wait_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +553,7 @@ func (x *Park) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Park.ProtoReflect.Descriptor instead.
 func (*Park) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_wait_proto_rawDescGZIP(), []int{4}
+	return file_taskyard_v1_wait_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Park) GetSince() *timestamppb.Timestamp {
@@ -494,13 +574,15 @@ var File_taskyard_v1_wait_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_wait_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/wait.proto\x12\vtaskyard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\x02\n" +
+	"\x16taskyard/v1/wait.proto\x12\vtaskyard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x03\n" +
 	"\x04Wait\x12/\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x16.taskyard.v1.Wait.KindH\x00R\x04kind\x88\x01\x01\x12\x17\n" +
 	"\x04name\x18\x02 \x01(\tH\x01R\x04name\x88\x01\x01\x120\n" +
 	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x121\n" +
 	"\bquestion\x18\x04 \x01(\v2\x15.taskyard.v1.QuestionR\bquestion\x12\x19\n" +
-	"\btask_ids\x18\x05 \x03(\tR\ataskIds\"\x80\x01\n" +
+	"\btask_ids\x18\x05 \x03(\tR\ataskIds\x12\"\n" +
+	"\n" +
+	"event_name\x18\x06 \x01(\tH\x02R\teventName\x88\x01\x01\"\x9b\x01\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\n" +
@@ -510,27 +592,34 @@ const file_taskyard_v1_wait_proto_rawDesc = "" +
 	"\x04ends\x10\x02\x12\r\n" +
 	"\tKIND_ENDS\x10\x02\x12\b\n" +
 	"\x04time\x10\x03\x12\r\n" +
-	"\tKIND_TIME\x10\x03\x1a\x02\x10\x01B\a\n" +
+	"\tKIND_TIME\x10\x03\x12\t\n" +
+	"\x05event\x10\x04\x12\x0e\n" +
+	"\n" +
+	"KIND_EVENT\x10\x04\x1a\x02\x10\x01B\a\n" +
 	"\x05_kindB\a\n" +
-	"\x05_name\"\xc9\x01\n" +
+	"\x05_nameB\r\n" +
+	"\v_event_name\"\xc9\x01\n" +
 	"\bQuestion\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12/\n" +
 	"\x06schema\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x06schema\x124\n" +
 	"\achoices\x18\x03 \x01(\v2\x1a.google.protobuf.ListValueR\achoices\x120\n" +
 	"\adefault\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\adefault\x12\x10\n" +
-	"\x03url\x18\x05 \x01(\tR\x03url\"\xe4\x01\n" +
+	"\x03url\x18\x05 \x01(\tR\x03url\"\x96\x02\n" +
 	"\aNewWait\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
 	"\bquestion\x18\x02 \x01(\v2\x15.taskyard.v1.QuestionH\x00R\bquestion\x12-\n" +
 	"\x04ends\x18\x03 \x01(\v2\x17.taskyard.v1.EndOfTasksH\x00R\x04ends\x12\x1f\n" +
 	"\n" +
-	"sleep_secs\x18\x04 \x01(\x01H\x00R\tsleepSecs\x12&\n" +
-	"\ftimeout_secs\x18\x05 \x01(\x01H\x01R\vtimeoutSecs\x88\x01\x01B\a\n" +
-	"\x05eventB\x0f\n" +
+	"sleep_secs\x18\x04 \x01(\x01H\x00R\tsleepSecs\x12.\n" +
+	"\x05event\x18\x06 \x01(\v2\x16.taskyard.v1.EventWaitH\x00R\x05event\x12&\n" +
+	"\ftimeout_secs\x18\x05 \x01(\x01H\x01R\vtimeoutSecs\x88\x01\x01B\t\n" +
+	"\aawaitedB\x0f\n" +
 	"\r_timeout_secs\"'\n" +
 	"\n" +
 	"EndOfTasks\x12\x19\n" +
-	"\btask_ids\x18\x01 \x03(\tR\ataskIds\"a\n" +
+	"\btask_ids\x18\x01 \x03(\tR\ataskIds\"\x1f\n" +
+	"\tEventWait\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"a\n" +
 	"\x04Park\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12'\n" +
 	"\x05waits\x18\x02 \x03(\v2\x11.taskyard.v1.WaitR\x05waitsB\x87\x01\n" +
@@ -549,35 +638,37 @@ func file_taskyard_v1_wait_proto_rawDescGZIP() []byte {
 }
 
 var file_taskyard_v1_wait_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_taskyard_v1_wait_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_taskyard_v1_wait_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_taskyard_v1_wait_proto_goTypes = []any{
 	(Wait_Kind)(0),                // 0: taskyard.v1.Wait.Kind
 	(*Wait)(nil),                  // 1: taskyard.v1.Wait
 	(*Question)(nil),              // 2: taskyard.v1.Question
 	(*NewWait)(nil),               // 3: taskyard.v1.NewWait
 	(*EndOfTasks)(nil),            // 4: taskyard.v1.EndOfTasks
-	(*Park)(nil),                  // 5: taskyard.v1.Park
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),       // 7: google.protobuf.Struct
-	(*structpb.ListValue)(nil),    // 8: google.protobuf.ListValue
-	(*structpb.Value)(nil),        // 9: google.protobuf.Value
+	(*EventWait)(nil),             // 5: taskyard.v1.EventWait
+	(*Park)(nil),                  // 6: taskyard.v1.Park
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 8: google.protobuf.Struct
+	(*structpb.ListValue)(nil),    // 9: google.protobuf.ListValue
+	(*structpb.Value)(nil),        // 10: google.protobuf.Value
 }
 var file_taskyard_v1_wait_proto_depIdxs = []int32{
 	0,  // 0: taskyard.v1.Wait.kind:type_name -> taskyard.v1.Wait.Kind
-	6,  // 1: taskyard.v1.Wait.until:type_name -> google.protobuf.Timestamp
+	7,  // 1: taskyard.v1.Wait.until:type_name -> google.protobuf.Timestamp
 	2,  // 2: taskyard.v1.Wait.question:type_name -> taskyard.v1.Question
-	7,  // 3: taskyard.v1.Question.schema:type_name -> google.protobuf.Struct
-	8,  // 4: taskyard.v1.Question.choices:type_name -> google.protobuf.ListValue
-	9,  // 5: taskyard.v1.Question.default:type_name -> google.protobuf.Value
+	8,  // 3: taskyard.v1.Question.schema:type_name -> google.protobuf.Struct
+	9,  // 4: taskyard.v1.Question.choices:type_name -> google.protobuf.ListValue
+	10, // 5: taskyard.v1.Question.default:type_name -> google.protobuf.Value
 	2,  // 6: taskyard.v1.NewWait.question:type_name -> taskyard.v1.Question
 	4,  // 7: taskyard.v1.NewWait.ends:type_name -> taskyard.v1.EndOfTasks
-	6,  // 8: taskyard.v1.Park.since:type_name -> google.protobuf.Timestamp
-	1,  // 9: taskyard.v1.Park.waits:type_name -> taskyard.v1.Wait
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	5,  // 8: taskyard.v1.NewWait.event:type_name -> taskyard.v1.EventWait
+	7,  // 9: taskyard.v1.Park.since:type_name -> google.protobuf.Timestamp
+	1,  // 10: taskyard.v1.Park.waits:type_name -> taskyard.v1.Wait
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_wait_proto_init() }
@@ -590,6 +681,7 @@ func file_taskyard_v1_wait_proto_init() {
 		(*NewWait_Question)(nil),
 		(*NewWait_Ends)(nil),
 		(*NewWait_SleepSecs)(nil),
+		(*NewWait_Event)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -597,7 +689,7 @@ func file_taskyard_v1_wait_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_wait_proto_rawDesc), len(file_taskyard_v1_wait_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -159,6 +159,7 @@ class SyncClient(SyncSubmitCalls):
     steps = blocking(Client.steps)
     questions = iterating(Client.questions)
     answer = blocking(Client.answer)
+    send_event = blocking(Client.send_event)
     read_artifact = blocking(Client.read_artifact)
     save_artifact = blocking(Client.save_artifact)
     attach_artifact = blocking(Client.attach_artifact)

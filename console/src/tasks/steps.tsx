@@ -16,6 +16,7 @@ const KINDS: Record<number, string> = {
   [Step_Kind.answer]: "answer",
   [Step_Kind.ends]: "ends",
   [Step_Kind.time]: "time",
+  [Step_Kind.event]: "event",
 };
 
 const COLUMNS: readonly Column<Step>[] = [

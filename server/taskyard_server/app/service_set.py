@@ -15,6 +15,7 @@ from taskyard.v1 import (
     artifact_pb2_grpc,
     batch_pb2_grpc,
     child_pb2_grpc,
+    event_pb2_grpc,
     health_pb2_grpc,
     input_pb2_grpc,
     lease_pb2_grpc,
@@ -43,6 +44,7 @@ from taskyard_server.services.agents import AgentService
 from taskyard_server.services.artifacts import ArtifactService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.children import ChildService
+from taskyard_server.services.events import EventService
 from taskyard_server.services.health import HealthService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.inputs import InputService
@@ -82,6 +84,7 @@ SERVICES: Final = tuple(
         "Step",
         "Child",
         "Park",
+        "Event",
         "Target",
         "Limit",
         "Agent",
@@ -136,6 +139,7 @@ class ServiceSet:
         self._steps = StepService(engine, most)
         self._children = ChildService(engine, most, default_retry)
         self._parks = ParkService(engine)
+        self._events = EventService(engine)
         self._targets = TargetService(engine)
         self._limits = LimitService(engine)
         self._agents = AgentService(engine)
@@ -166,6 +170,7 @@ class ServiceSet:
         input_pb2_grpc.add_InputServiceServicer_to_server(self._inputs, server)
         step_pb2_grpc.add_StepServiceServicer_to_server(self._steps, server)
         child_pb2_grpc.add_ChildServiceServicer_to_server(self._children, server)
+        event_pb2_grpc.add_EventServiceServicer_to_server(self._events, server)
         park_pb2_grpc.add_ParkServiceServicer_to_server(self._parks, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(self._targets, server)
         limit_pb2_grpc.add_LimitServiceServicer_to_server(self._limits, server)

@@ -30,7 +30,9 @@ END_OF_TIME_SECS: Final = 253_402_300_800
 MAX_CLAIM_ID_CHARS: Final = 128
 MAX_OPERATION_ID_CHARS: Final = 128
 CONTROL_CHARACTERS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-PATH_NAME: Final = re.compile(r"[\w-][\w.-]{0,127}", re.ASCII)
+PATH_NAME: Final = re.compile(r"[\w-][\w.-]*", re.ASCII)
+MAX_PATH_NAME_CHARS: Final = 128
+MAX_EVENT_NAME_CHARS: Final = 256
 NO_NAMES: Final[frozenset[str]] = frozenset()
 State = TypeVar("State", bound=StrEnum)
 REPORTABLE_STATUSES: Final = {
@@ -94,13 +96,18 @@ def bounded(value: str, field: str, prefix: str, max_chars: int = MAX_NAME_CHARS
     return value
 
 
-def path_name(value: str, field: str, prefix: str = "") -> str:
+def path_name(value: str, field: str, prefix: str = "", max_chars: int = MAX_PATH_NAME_CHARS) -> str:
     """A name that can stand in a path."""
-    if not PATH_NAME.fullmatch(value):
+    if len(value) > max_chars or not PATH_NAME.fullmatch(value):
         raise BadRequest(
-            f"{prefix}{field}: must have 1 to 128 letters, digits, `.`, `_` or `-`, and not begin with a `.`"
+            f"{prefix}{field}: must have 1 to {max_chars} letters, digits, `.`, `_` or `-`, and not begin with a `.`"
         )
     return value
+
+
+def event_name(value: str, field: str) -> str:
+    """The name of an event."""
+    return path_name(value, field, "", MAX_EVENT_NAME_CHARS)
 
 
 def names(values: Sequence[str], field: str, prefix: str = "") -> frozenset[str]:

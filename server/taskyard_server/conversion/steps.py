@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskyard.v1 import step_pb2 as pb
-from taskyard_server.core.history import ANSWER, ENDS, TIME, WORK, Step
+from taskyard_server.core.history import ANSWER, ENDS, EVENT, TIME, WORK, Step
 from taskyard_server.core.runs.steps import NewStep
 
 from . import requests
@@ -24,7 +24,9 @@ RECORDED_AT: Final = tag(pb.Step, "recorded_at")
 QUESTION: Final = tag(pb.Step, "question")
 BY: Final = tag(pb.Step, "by")
 EXPIRED: Final = tag(pb.Step, "expired") + LAST[True]
-KINDS: Final = {kind: tag(pb.Step, "kind") + LAST[pb.Step.Kind.Value(kind)] for kind in (WORK, ANSWER, TIME, ENDS)}
+KINDS: Final = {
+    kind: tag(pb.Step, "kind") + LAST[pb.Step.Kind.Value(kind)] for kind in (WORK, ANSWER, TIME, ENDS, EVENT)
+}
 
 
 def new_step(request: pb.RecordStepRequest, max_bytes: int) -> NewStep:

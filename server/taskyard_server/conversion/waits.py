@@ -10,7 +10,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 from taskyard.v1 import wait_pb2 as pb
 from taskyard_server.core.errors import BadRequest, TooLarge
-from taskyard_server.core.history import ANSWER, ENDS, TIME, Park, Wait
+from taskyard_server.core.history import ANSWER, ENDS, EVENT, TIME, Park, Wait
 
 from . import requests
 from .payload import message_to_json
@@ -28,7 +28,7 @@ MAX_AWAITED: Final = 10_000
 MAX_WAIT_SECS: Final = 31_622_400.0
 QUESTION_SECS: Final = 604_800.0
 """How long a question is open that says nothing else."""
-KINDS: Final = {kind: pb.Wait.Kind.Value(kind) for kind in (ANSWER, ENDS, TIME)}
+KINDS: Final = {kind: pb.Wait.Kind.Value(kind) for kind in (ANSWER, ENDS, TIME, EVENT)}
 
 
 def new_waits(messages: Sequence[pb.NewWait], now: float) -> tuple[Wait, ...]:
@@ -49,21 +49,23 @@ def _new_wait(message: pb.NewWait, now: float, prefix: str) -> Wait:
     if timeout is not None:
         _check_secs(timeout, f"{prefix}timeout_secs")
     until = None if timeout is None else now + timeout
-    event = message.WhichOneof("event")
-    if event == "question":
+    awaited = message.WhichOneof("awaited")
+    if awaited == "question":
         name = requests.path_name(message.name, "name", prefix)
         until = now + QUESTION_SECS if until is None else until
         return _asked(name, message.question, until, f"{prefix}question.")
     name = requests.step_name(message.name, f"{prefix}name")
-    if event == "ends":
+    if awaited == "ends":
         task_ids = tuple(dict.fromkeys(message.ends.task_ids))
         if not 1 <= len(task_ids) <= MAX_AWAITED:
             raise BadRequest(f"{prefix}ends.task_ids: must be from 1 to {MAX_AWAITED}")
         return Wait(ENDS, name, until, task_ids)
-    if event == "sleep_secs":
+    if awaited == "sleep_secs":
         _check_secs(message.sleep_secs, f"{prefix}sleep_secs")
         return Wait(TIME, name, now + message.sleep_secs)
-    raise BadRequest(f"{prefix}event: one of question, ends and sleep_secs is required")
+    if awaited == "event":
+        return Wait(EVENT, name, until, (requests.event_name(message.event.name, f"{prefix}event.name"),))
+    raise BadRequest(f"{prefix}awaited: one of question, ends, sleep_secs and event is required")
 
 
 def _asked(name: str, question: pb.Question, until: float, prefix: str) -> Wait:
@@ -124,7 +126,11 @@ def _json(answer: Value) -> Any:
 
 def wait_message(wait: Wait, *, bare: bool = False) -> pb.Wait:
     """A wait as it is shown; if `bare` without its question."""
-    message = pb.Wait(kind=KINDS[wait.kind], name=wait.name, task_ids=wait.about)
+    message = pb.Wait(kind=KINDS[wait.kind], name=wait.name)
+    if wait.kind == EVENT:
+        (message.event_name,) = wait.about
+    else:
+        message.task_ids.extend(wait.about)
     if wait.until is not None:
         message.until.CopyFrom(timestamp(wait.until))
     if wait.question is not None and not bare:

@@ -42,6 +42,7 @@ from .owned_namespaces import OwnedNamespaces
 from .pace import Busyness
 from .persistence import Persistence, StoreOptions
 from .questions import QuestionCommands
+from .sent_events import EventCommands
 from .recent_events import NO_COMMIT, Bounds, CommitMark, EncodeEvent
 from .rules import RuleCommands
 from .schedules import ScheduleCommands
@@ -104,6 +105,7 @@ class Engine:
         self.steps = StepCommands(self._namespaces, store, self.run_figures)
         self.children = ChildCommands(self._namespaces)
         self.questions = QuestionCommands(self._namespaces, self.steps)
+        self.events = EventCommands(self._namespaces)
         self.schedules = ScheduleCommands(self._namespaces)
         self.namespaces = NamespaceCommands(self._namespaces, self.persistence)
         self.admin = AdminCommands(self._namespaces)

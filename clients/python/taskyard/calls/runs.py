@@ -1,14 +1,17 @@
-"""Calls about runs of tasks: the steps that they leave behind, and the questions that parked ones ask."""
+"""Calls about runs of tasks: the steps that they leave behind, and what parked ones wait for: answers and events."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from taskyard.records.questions import OpenQuestion, WaitFor
 from taskyard.records.steps import Step
 from taskyard.records.tasks import STATE_OF_NUMBER, Task, TaskState
 from taskyard.v1 import park_pb2 as pb
+from taskyard.v1.event_pb2 import SendEventRequest
+from taskyard.v1.event_pb2_grpc import EventServiceStub
 from taskyard.v1.park_pb2_grpc import ParkServiceStub
 from taskyard.v1.step_pb2 import ListStepsRequest
 from taskyard.v1.step_pb2_grpc import StepServiceStub
@@ -35,6 +38,7 @@ class Runs:
         self._calls = calls
         self._steps = StepServiceStub(servers.unary)
         self._parks = ParkServiceStub(servers.unary)
+        self._events = EventServiceStub(servers.unary)
         self._codec = codec
 
     async def steps(self, task_id: str) -> tuple[Step, ...]:
@@ -101,6 +105,30 @@ class Runs:
         secs = None if life is None else seconds(life)
         request = pb.CreateAnswerLinkRequest(task_id=task_id, question_id=question_id, life_secs=secs)
         return (await self._calls.sure(self._parks.CreateAnswerLink, request)).href
+    async def send_event(self, name: str, payload: Any, life: Span | None, event_id: str | None) -> int:
+        """Send an event, see `Client.send_event`.
+
+        Args:
+            name: Its name.
+            payload: What those get that wait for it, a JSON value.
+            life: For how long it is kept, None for the default.
+            event_id: Its id, None for one that is made.
+
+        Returns:
+            How many tasks waited for it.
+
+        Raises:
+            TaskyardError: It is refused.
+            TypeError: The payload is no JSON.
+        """
+        request = SendEventRequest(
+            name=name,
+            payload=value_from(payload, "payload"),
+            life_secs=None if life is None else seconds(life),
+            # So that it can be repeated.
+            event_id=event_id or token_hex(16),
+        )
+        return (await self._calls.sure(self._events.SendEvent, request)).waiting
 
 
 def questions_of(task: Task) -> tuple[OpenQuestion, ...]:
@@ -122,7 +150,7 @@ def questions_of(task: Task) -> tuple[OpenQuestion, ...]:
 
 
 class RunCalls:
-    """The part of `Client` that shows steps, and questions, and answers them."""
+    """The part of `Client` that shows steps, and questions, and answers them, and that sends events."""
 
     if TYPE_CHECKING:
         _desk: TaskDesk
@@ -191,3 +219,26 @@ class RunCalls:
             BadRequest: The life is below 1 s or above 366 days.
         """
         return await self._desk.runs.answer_link(task_id, question_id, life)
+    async def send_event(
+        self, name: str, payload: Any = None, *, life: Span | None = None, event_id: str | None = None
+    ) -> int:
+        """Send an event to all tasks that wait for its name, see `RunningTask.event`.
+
+        Args:
+            name: Its name: 1 to 256 letters, digits, `.`, `_` or `-`.
+            payload: What they get, a JSON value of at most 64 KiB. Default None.
+            life: For how long those get it, too, that begin to wait later, in seconds or as a timedelta, at most a day.
+                Default a minute.
+            event_id: Its id: within its life the same id of the same name is the same event. Default one is made.
+
+        Returns:
+            How many tasks waited for it when it came.
+
+        Raises:
+            BadRequest: The name, the id or the life is malformed.
+            AlreadyExists: The id is that of an event with another payload.
+            TooLarge: The payload has more than 64 KiB.
+            QueueFull: Too many events are kept.
+            TypeError: The payload is no JSON.
+        """
+        return await self._desk.runs.send_event(name, payload, life, event_id)

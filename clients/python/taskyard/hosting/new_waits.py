@@ -1,4 +1,4 @@
-"""Waits as they are sent: questions, times and the ends of tasks; and how an answer is read."""
+"""Waits as they are sent: questions, times, the ends of tasks and events; and how what came is read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from taskyard.v1.step_pb2 import Step
-from taskyard.v1.wait_pb2 import EndOfTasks, NewWait, Question
+from taskyard.v1.wait_pb2 import EndOfTasks, EventWait, NewWait, Question
 from taskyard.values.convert import Span, plain_value, seconds, struct_from, value_from
 from taskyard.values.payloads import MISSING, BadValue, decode_value, encode_value
 from taskyard.values.shapes import shape_of
@@ -17,6 +17,7 @@ from .step_work import MAX_NAME_CHARS, is_name
 MAX_SECS: Final = 31_622_400
 MAX_JOINED: Final = 10_000
 QUESTION_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+EVENT_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,255}")
 
 
 def new_question(
@@ -109,6 +110,45 @@ def new_join(name: str, task_ids: Iterable[str], timeout: Span | None) -> NewWai
     if timeout is not None:
         wait.timeout_secs = _secs(timeout, "timeout")
     return wait
+
+
+def new_event(event: str, name: str | None, timeout: Span | None) -> NewWait:
+    """Make the wait for an event.
+
+    Args:
+        event: The name of the event.
+        name: The name of the wait, None for that of the event.
+        timeout: How long at most, None for as long as it takes.
+
+    Returns:
+        The wait.
+
+    Raises:
+        ValueError: The timeout is negative or longer than 366 days, or a name is no name.
+    """
+    if not EVENT_NAME.fullmatch(event):
+        raise ValueError(f"event: a name has 1 to 256 letters, digits, `.`, `_` or `-`, and no `.` first: {event!r}")
+    wait = NewWait(name=_named("event", event if name is None else name), event=EventWait(name=event))
+    if timeout is not None:
+        wait.timeout_secs = _secs(timeout, "timeout")
+    return wait
+
+
+def payload_in(step: Step) -> Any:
+    """Read the payload of an event.
+
+    Args:
+        step: The step that it has become.
+
+    Returns:
+        The payload.
+
+    Raises:
+        TimeoutError: None has come in time.
+    """
+    if step.expired:
+        raise TimeoutError(f"event {step.name!r}: none has come in time")
+    return plain_value(step.result) if step.HasField("result") else None
 
 
 def answer_in(step: Step, kind: Any) -> Any:

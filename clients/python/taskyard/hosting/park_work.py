@@ -23,8 +23,14 @@ T = TypeVar("T")
 QUIET_TURNS: Final = 10
 """The turns of the loop that nothing is under way before a task is parked. The error of a step takes some of them
 through groups of tasks to the handler, which may go on then."""
-KINDS: Final = {"question": Step.Kind.answer, "sleep_secs": Step.Kind.time, "ends": Step.Kind.ends}
-"""The kind of step that each event of a wait becomes."""
+KINDS: Final = {
+    "question": Step.Kind.answer,
+    "sleep_secs": Step.Kind.time,
+    "ends": Step.Kind.ends,
+    "event": Step.Kind.event,
+}
+"""The kind of step that each wait becomes."""
+CALLS: Final = {"question": "ask", "sleep_secs": "sleep", "ends": "join", "event": "event"}
 
 
 class Parked(BaseException):
@@ -86,7 +92,7 @@ class RunWaits:
         """
         with self._lock:
             if key_of(wait) in self._taken:
-                call = {"question": "ask", "sleep_secs": "sleep", "ends": "join"}[wait.WhichOneof("event") or ""]
+                call = CALLS[wait.WhichOneof("awaited") or ""]
                 raise ValueError(f"{call} {wait.name!r}: this run has used the name already, and names must differ")
             self._taken[key_of(wait)] = None
 
@@ -291,7 +297,7 @@ def _is_unwound(error: BaseException | None) -> bool:
 
 
 def _kind_of(wait: NewWait) -> Any:
-    return KINDS[wait.WhichOneof("event") or ""]
+    return KINDS[wait.WhichOneof("awaited") or ""]
 
 
 def _never() -> NoReturn:

@@ -15,6 +15,7 @@ from taskyard.values.payloads import MISSING
 from .artifact_work import Work
 from .child_work import NOTHING, Child, Family
 from .new_waits import answer_in, new_join, new_question, new_sleep
+from .new_waits import answer_in, new_event, new_join, new_question, new_sleep, payload_in
 from .park_work import RunWaits, WaitWork
 from .step_work import RunSteps, StepWork, TaskSteps
 
@@ -266,6 +267,27 @@ class ResumableTask:
         if self.raises:
             self.check()
         return Family(self._steps_of_run(), self.join, lambda: self._must_wait).submit(name, task, input, fields)
+    def event(self, event: str, timeout: Span | None = None, name: str | None = None) -> Work[Any]:
+        """Wait for an event without a lease and without a slot, as `ask` waits for an answer.
+
+        It is the oldest one of its name that the task has not had yet, of those that live, else the next one that is
+        sent, see `Client.send_event`.
+
+        Args:
+            event: The name of the event: 1 to 256 letters, digits, `.`, `_` or `-`.
+            timeout: How long at most, in seconds or as a timedelta. Default as long as it takes.
+            name: The name of the wait, which no other event of the task has. Default that of the event.
+
+        Returns:
+            The payload of the event, a JSON value.
+
+        Raises:
+            Parked: None has come yet.
+            TimeoutError: None has come in time.
+            ValueError: This run has waited for an event under this name already, or a name is malformed.
+            RuntimeError: It is called within a step.
+        """
+        return self._wait(new_event(event, name, timeout), payload_in)
 
     @property
     def is_parked(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from taskyard.v1 import park_pb2
 from taskyard.v1 import wait_pb2 as pb
-from taskyard.values.convert import datetime_from, optional_time, plain_object, plain_value
+from taskyard.values.convert import datetime_from, optional, optional_time, plain_object, plain_value
 
 
 class WaitFor(StrEnum):
@@ -22,6 +22,8 @@ class WaitFor(StrEnum):
     """The end of tasks."""
     TIME = "time"
     """A time."""
+    EVENT = "event"
+    """An event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class Wait:
         until: When it is over, None where that has no end.
         question: The question, None for other kinds, and for a viewer that is shown no payloads.
         task_ids: The tasks whose ends are waited for.
+        event: The name of the event that is waited for, None for other kinds.
     """
 
     kind: WaitFor | None
@@ -82,6 +85,7 @@ class Wait:
     until: datetime | None = None
     question: Question | None = None
     task_ids: tuple[str, ...] = ()
+    event: str | None = None
 
     @classmethod
     def from_message(cls, message: pb.Wait) -> Wait:
@@ -99,6 +103,7 @@ class Wait:
             until=optional_time(message, "until"),
             question=Question.from_message(message.question) if message.HasField("question") else None,
             task_ids=tuple(message.task_ids),
+            event=optional(message, "event_name"),
         )
 
 

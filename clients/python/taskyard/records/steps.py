@@ -26,6 +26,8 @@ class StepKind(StrEnum):
     """A time that has come."""
     ENDS = "ends"
     """The end of tasks."""
+    EVENT = "event"
+    """An event, with its payload."""
 
 
 STEP_KINDS: Final = {pb.Step.Kind.Value(kind.value): kind for kind in StepKind}
@@ -46,7 +48,7 @@ class Step:
         output: The result as it was sent, where JSON of the API cannot hold it.
         kind: What it is. None for a kind of a later version.
         question: What was asked, None unless it is an answer.
-        by: Who answered, None where nobody has to sign in, and if nobody did.
+        by: Who answered or sent the event, None where nobody has to sign in, and if nobody did.
         is_expired: Whether nothing came in time; of a question its default is then the result.
     """
 

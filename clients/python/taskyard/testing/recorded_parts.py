@@ -182,6 +182,7 @@ class RecordedSteps:
     Args:
         kept: The results of its work by name.
         answers: The answers to its questions by their ids.
+        events: The payloads of the events that came, by the names of its waits.
         came: The names of the times and ends that came.
         children: Its children.
     """
@@ -189,10 +190,11 @@ class RecordedSteps:
     def __init__(
         self, kept: dict[str, Any], answers: dict[str, Any], came: set[str], children: RecordedChildren
     ) -> None:
+    def __init__(self, kept: dict[str, Any], answers: dict[str, Any], events: dict[str, Any], came: set[str]) -> None:
         self.codec: Codec | None = None
         self.children = children
         self._kept = kept
-        self._answers = answers
+        self._given = {Step.Kind.answer: answers, Step.Kind.event: events}
         self._came = came
 
     def may_have(self, name: str, kind: Step.Kind.ValueType = WORK) -> bool:
@@ -217,11 +219,11 @@ class RecordedSteps:
         Returns:
             The step, None if there is none.
         """
-        if kind == Step.Kind.answer:
-            if name not in self._answers:
+        if (given := self._given.get(kind)) is not None:
+            if name not in given:
                 return None
-            plain = msgspec.json.decode(shape_of(Any).write(self._answers[name]))
-            return Step(name=name, kind=kind, result=value_from(plain, "answer"))
+            plain = msgspec.json.decode(shape_of(Any).write(given[name]))
+            return Step(name=name, kind=kind, result=value_from(plain))
         if kind != WORK:
             return Step(name=name, kind=kind) if name in self._came else None
         if name not in self._kept:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from taskyard.action import Action
 
 NAME: Final = "test"
-WAITS: Final = {"question": WaitFor.ANSWER, "sleep_secs": WaitFor.TIME, "ends": WaitFor.ENDS}
+WAITS: Final = {"question": WaitFor.ANSWER, "sleep_secs": WaitFor.TIME, "ends": WaitFor.ENDS, "event": WaitFor.EVENT}
 QUESTION_SECS: Final = 604_800
 """How long a question that says nothing else can be answered."""
 
@@ -76,6 +76,7 @@ class RecordedTask(RunningTask):
         steps: The results of its steps as JSON, by name: what the handler has recorded, and what the test puts there as
             what an earlier attempt has.
         answers: The answers to its questions by their ids, which the test puts there.
+        events: The payloads of the events that came, by the names of its waits, which the test puts there.
         came: The names of what is over that it has slept for or joined, which the test puts there.
         children: What it has submitted as its children, by name: actions and params.
         outcome: How the last `run` has ended, None before.
@@ -88,11 +89,13 @@ class RecordedTask(RunningTask):
         inputs: The inputs by name.
         steps: The results of the steps that there are.
         answers: The answers that there are.
+        events: The payloads of events that there are.
         came: The names of what is over.
         children: The results of its children that have ended.
     """
 
     __slots__ = ("answers", "artifacts", "came", "children", "chunks", "outcome", "progress_reports", "steps")
+    __slots__ = ("answers", "artifacts", "came", "chunks", "events", "outcome", "progress_reports", "steps")
 
     def __init__(
         self,
@@ -103,6 +106,7 @@ class RecordedTask(RunningTask):
         inputs: Mapping[str, TaskInput],
         steps: Mapping[str, Any],
         answers: Mapping[str, Any],
+        events: Mapping[str, Any],
         came: Iterable[str],
         children: Mapping[str, Any],
     ) -> None:
@@ -114,6 +118,9 @@ class RecordedTask(RunningTask):
         its = RecordedChildren(children)
         self.children = its.submitted
         kept, output = RecordedSteps(self.steps, self.answers, self.came, its), RecordedOutput(self.chunks, task)
+        self.answers, self.events, self.came = dict(answers), dict(events), set(came)
+        kept = RecordedSteps(self.steps, self.answers, self.events, self.came)
+        output = RecordedOutput(self.chunks, task)
         super().__init__(task, fencing_token, self._take, state, output, lambda: artifacts, lambda: kept)
         self.blocks = True
         self.take_input(value)
@@ -187,6 +194,7 @@ def running_task(
     inputs: Mapping[str, Any] = NO_INPUTS,
     steps: Mapping[str, Any] = NO_INPUTS,
     answers: Mapping[str, Any] = NO_INPUTS,
+    events: Mapping[str, Any] = NO_INPUTS,
     came: Iterable[str] = (),
     children: Mapping[str, Any] = NO_INPUTS,
     **fields: Any,
@@ -204,6 +212,7 @@ def running_task(
             has artifacts. Default none.
         steps: The results of the steps that earlier attempts have recorded, by name. Default none.
         answers: The answers to its questions, by their ids. Default none.
+        events: The payloads of the events that came, by the names of its waits. Default none.
         came: The names of what is over that it sleeps for or joins, such as `sleep`. Default none.
         children: The results of its children that have ended, by name; an exception for one that failed. Default none.
         **fields: Other fields of `Task`, such as `labels`, `target` or `deadline`.
@@ -238,6 +247,7 @@ def running_task(
     return RecordedTask(
         Task(**{**values, **fields}), fencing_token, state, value, handed, steps, answers, came, children
     )
+    return RecordedTask(Task(**{**values, **fields}), fencing_token, state, value, handed, steps, answers, events, came)
 
 
 def _plain(value: Any) -> dict[str, Any]:
@@ -320,7 +330,7 @@ def _outcome(report: Report | None, registered: Registered | None, codec: Codec 
 
 def _wait(new: NewWait) -> Wait:
     """A wait that a host would report, as the server would show it."""
-    kind = WAITS[new.WhichOneof("event") or ""]
+    kind = WAITS[new.WhichOneof("awaited") or ""]
     secs = new.sleep_secs if kind is WaitFor.TIME else new.timeout_secs if new.HasField("timeout_secs") else None
     if secs is None and kind is WaitFor.ANSWER:
         secs = QUESTION_SECS
@@ -330,4 +340,5 @@ def _wait(new: NewWait) -> Wait:
         until=None if secs is None else present.now() + timedelta(seconds=secs),
         question=Question.from_message(new.question) if kind is WaitFor.ANSWER else None,
         task_ids=tuple(new.ends.task_ids),
+        event=new.event.name if kind is WaitFor.EVENT else None,
     )

@@ -59,6 +59,10 @@ class Step(_message.Message):
         """The end of tasks."""
         KIND_ENDS: Step._Kind.ValueType  # 4
         """Same as `ends`."""
+        event: Step._Kind.ValueType  # 5
+        """An event, with its payload: `by`."""
+        KIND_EVENT: Step._Kind.ValueType  # 5
+        """Same as `event`."""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper):
         """Kind says what was done, or what came."""
@@ -83,6 +87,10 @@ class Step(_message.Message):
     """The end of tasks."""
     KIND_ENDS: Step.Kind.ValueType  # 4
     """Same as `ends`."""
+    event: Step.Kind.ValueType  # 5
+    """An event, with its payload: `by`."""
+    KIND_EVENT: Step.Kind.ValueType  # 5
+    """Same as `event`."""
 
     NAME_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
@@ -106,8 +114,8 @@ class Step(_message.Message):
     kind: Global___Step.Kind.ValueType
     """The kind. Always set."""
     by: _builtins.str
-    """Who answered: the principal of the call, `local` where nobody has to sign in. Absent unless the kind is `answer`, and if
-    nobody did answer.
+    """Who answered, or sent the event: the principal of the call, `local` where nobody has to sign in. Absent unless the kind
+    is `answer` or `event`, and if nothing came in time.
     """
     expired: _builtins.bool
     """True if nothing came in time; of a question its default is then the result. Absent otherwise."""

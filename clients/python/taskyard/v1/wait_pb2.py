@@ -26,7 +26,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16taskyard/v1/wait.proto\x12\x0btaskyard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\x02\n\x04Wait\x12/\n\x04kind\x18\x01 \x01(\x0e\x32\x16.taskyard.v1.Wait.KindH\x00R\x04kind\x88\x01\x01\x12\x17\n\x04name\x18\x02 \x01(\tH\x01R\x04name\x88\x01\x01\x12\x30\n\x05until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x05until\x12\x31\n\x08question\x18\x04 \x01(\x0b\x32\x15.taskyard.v1.QuestionR\x08question\x12\x19\n\x08task_ids\x18\x05 \x03(\tR\x07taskIds\"\x80\x01\n\x04Kind\x12\x0f\n\x0bunspecified\x10\x00\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\n\n\x06\x61nswer\x10\x01\x12\x0f\n\x0bKIND_ANSWER\x10\x01\x12\x08\n\x04\x65nds\x10\x02\x12\r\n\tKIND_ENDS\x10\x02\x12\x08\n\x04time\x10\x03\x12\r\n\tKIND_TIME\x10\x03\x1a\x02\x10\x01\x42\x07\n\x05_kindB\x07\n\x05_name\"\xc9\x01\n\x08Question\x12\x12\n\x04text\x18\x01 \x01(\tR\x04text\x12/\n\x06schema\x18\x02 \x01(\x0b\x32\x17.google.protobuf.StructR\x06schema\x12\x34\n\x07\x63hoices\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.ListValueR\x07\x63hoices\x12\x30\n\x07\x64\x65\x66\x61ult\x18\x04 \x01(\x0b\x32\x16.google.protobuf.ValueR\x07\x64\x65\x66\x61ult\x12\x10\n\x03url\x18\x05 \x01(\tR\x03url\"\xe4\x01\n\x07NewWait\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x33\n\x08question\x18\x02 \x01(\x0b\x32\x15.taskyard.v1.QuestionH\x00R\x08question\x12-\n\x04\x65nds\x18\x03 \x01(\x0b\x32\x17.taskyard.v1.EndOfTasksH\x00R\x04\x65nds\x12\x1f\n\nsleep_secs\x18\x04 \x01(\x01H\x00R\tsleepSecs\x12&\n\x0ctimeout_secs\x18\x05 \x01(\x01H\x01R\x0btimeoutSecs\x88\x01\x01\x42\x07\n\x05\x65ventB\x0f\n\r_timeout_secs\"\'\n\nEndOfTasks\x12\x19\n\x08task_ids\x18\x01 \x03(\tR\x07taskIds\"a\n\x04Park\x12\x30\n\x05since\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x05since\x12\'\n\x05waits\x18\x02 \x03(\x0b\x32\x11.taskyard.v1.WaitR\x05waitsB\x87\x01\n\x0f\x64\x65v.taskyard.v1B\tWaitProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16taskyard/v1/wait.proto\x12\x0btaskyard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x03\n\x04Wait\x12/\n\x04kind\x18\x01 \x01(\x0e\x32\x16.taskyard.v1.Wait.KindH\x00R\x04kind\x88\x01\x01\x12\x17\n\x04name\x18\x02 \x01(\tH\x01R\x04name\x88\x01\x01\x12\x30\n\x05until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x05until\x12\x31\n\x08question\x18\x04 \x01(\x0b\x32\x15.taskyard.v1.QuestionR\x08question\x12\x19\n\x08task_ids\x18\x05 \x03(\tR\x07taskIds\x12\"\n\nevent_name\x18\x06 \x01(\tH\x02R\teventName\x88\x01\x01\"\x9b\x01\n\x04Kind\x12\x0f\n\x0bunspecified\x10\x00\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\n\n\x06\x61nswer\x10\x01\x12\x0f\n\x0bKIND_ANSWER\x10\x01\x12\x08\n\x04\x65nds\x10\x02\x12\r\n\tKIND_ENDS\x10\x02\x12\x08\n\x04time\x10\x03\x12\r\n\tKIND_TIME\x10\x03\x12\t\n\x05\x65vent\x10\x04\x12\x0e\n\nKIND_EVENT\x10\x04\x1a\x02\x10\x01\x42\x07\n\x05_kindB\x07\n\x05_nameB\r\n\x0b_event_name\"\xc9\x01\n\x08Question\x12\x12\n\x04text\x18\x01 \x01(\tR\x04text\x12/\n\x06schema\x18\x02 \x01(\x0b\x32\x17.google.protobuf.StructR\x06schema\x12\x34\n\x07\x63hoices\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.ListValueR\x07\x63hoices\x12\x30\n\x07\x64\x65\x66\x61ult\x18\x04 \x01(\x0b\x32\x16.google.protobuf.ValueR\x07\x64\x65\x66\x61ult\x12\x10\n\x03url\x18\x05 \x01(\tR\x03url\"\x96\x02\n\x07NewWait\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x33\n\x08question\x18\x02 \x01(\x0b\x32\x15.taskyard.v1.QuestionH\x00R\x08question\x12-\n\x04\x65nds\x18\x03 \x01(\x0b\x32\x17.taskyard.v1.EndOfTasksH\x00R\x04\x65nds\x12\x1f\n\nsleep_secs\x18\x04 \x01(\x01H\x00R\tsleepSecs\x12.\n\x05\x65vent\x18\x06 \x01(\x0b\x32\x16.taskyard.v1.EventWaitH\x00R\x05\x65vent\x12&\n\x0ctimeout_secs\x18\x05 \x01(\x01H\x01R\x0btimeoutSecs\x88\x01\x01\x42\t\n\x07\x61waitedB\x0f\n\r_timeout_secs\"\'\n\nEndOfTasks\x12\x19\n\x08task_ids\x18\x01 \x03(\tR\x07taskIds\"\x1f\n\tEventWait\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\"a\n\x04Park\x12\x30\n\x05since\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x05since\x12\'\n\x05waits\x18\x02 \x03(\x0b\x32\x11.taskyard.v1.WaitR\x05waitsB\x87\x01\n\x0f\x64\x65v.taskyard.v1B\tWaitProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,15 +37,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WAIT_KIND']._loaded_options = None
   _globals['_WAIT_KIND']._serialized_options = b'\020\001'
   _globals['_WAIT']._serialized_start=103
-  _globals['_WAIT']._serialized_end=460
-  _globals['_WAIT_KIND']._serialized_start=314
-  _globals['_WAIT_KIND']._serialized_end=442
-  _globals['_QUESTION']._serialized_start=463
-  _globals['_QUESTION']._serialized_end=664
-  _globals['_NEWWAIT']._serialized_start=667
-  _globals['_NEWWAIT']._serialized_end=895
-  _globals['_ENDOFTASKS']._serialized_start=897
-  _globals['_ENDOFTASKS']._serialized_end=936
-  _globals['_PARK']._serialized_start=938
-  _globals['_PARK']._serialized_end=1035
+  _globals['_WAIT']._serialized_end=538
+  _globals['_WAIT_KIND']._serialized_start=350
+  _globals['_WAIT_KIND']._serialized_end=505
+  _globals['_QUESTION']._serialized_start=541
+  _globals['_QUESTION']._serialized_end=742
+  _globals['_NEWWAIT']._serialized_start=745
+  _globals['_NEWWAIT']._serialized_end=1023
+  _globals['_ENDOFTASKS']._serialized_start=1025
+  _globals['_ENDOFTASKS']._serialized_end=1064
+  _globals['_EVENTWAIT']._serialized_start=1066
+  _globals['_EVENTWAIT']._serialized_end=1097
+  _globals['_PARK']._serialized_start=1099
+  _globals['_PARK']._serialized_end=1196
 # @@protoc_insertion_point(module_scope)

@@ -49,6 +49,10 @@ class Wait(_message.Message):
         """A time."""
         KIND_TIME: Wait._Kind.ValueType  # 3
         """Same as `time`."""
+        event: Wait._Kind.ValueType  # 4
+        """An event."""
+        KIND_EVENT: Wait._Kind.ValueType  # 4
+        """Same as `event`."""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper):
         """Kind says what is waited for."""
@@ -69,16 +73,23 @@ class Wait(_message.Message):
     """A time."""
     KIND_TIME: Wait.Kind.ValueType  # 3
     """Same as `time`."""
+    event: Wait.Kind.ValueType  # 4
+    """An event."""
+    KIND_EVENT: Wait.Kind.ValueType  # 4
+    """Same as `event`."""
 
     KIND_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     UNTIL_FIELD_NUMBER: _builtins.int
     QUESTION_FIELD_NUMBER: _builtins.int
     TASK_IDS_FIELD_NUMBER: _builtins.int
+    EVENT_NAME_FIELD_NUMBER: _builtins.int
     kind: Global___Wait.Kind.ValueType
     """The kind. Always set."""
     name: _builtins.str
     """The name, which no other of its kind has in the task. Always set."""
+    event_name: _builtins.str
+    """The name of the event. Absent unless the kind is `event`."""
     @_builtins.property
     def until(self) -> _timestamp_pb2.Timestamp:
         """When it is over. Absent where it has no end."""
@@ -99,15 +110,20 @@ class Wait(_message.Message):
         until: _timestamp_pb2.Timestamp | None = ...,
         question: Global___Question | None = ...,
         task_ids: _abc.Iterable[_builtins.str] | None = ...,
+        event_name: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_kind", b"_kind", "_name", b"_name", "kind", b"kind", "name", b"name", "question", b"question", "until", b"until"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_event_name", b"_event_name", "_kind", b"_kind", "_name", b"_name", "event_name", b"event_name", "kind", b"kind", "name", b"name", "question", b"question", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_kind", b"_kind", "_name", b"_name", "kind", b"kind", "name", b"name", "question", b"question", "task_ids", b"task_ids", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_event_name", b"_event_name", "_kind", b"_kind", "_name", b"_name", "event_name", b"event_name", "kind", b"kind", "name", b"name", "question", b"question", "task_ids", b"task_ids", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__event_name: _TypeAlias = _typing.Literal["event_name"]  # noqa: Y015
+    _WhichOneofArgType__event_name: _TypeAlias = _typing.Literal["_event_name", b"_event_name"]  # noqa: Y015
     _WhichOneofReturnType__kind: _TypeAlias = _typing.Literal["kind"]  # noqa: Y015
     _WhichOneofArgType__kind: _TypeAlias = _typing.Literal["_kind", b"_kind"]  # noqa: Y015
     _WhichOneofReturnType__name: _TypeAlias = _typing.Literal["name"]  # noqa: Y015
     _WhichOneofArgType__name: _TypeAlias = _typing.Literal["_name", b"_name"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__event_name) -> _WhichOneofReturnType__event_name | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__kind) -> _WhichOneofReturnType__kind | None: ...
     @_typing.overload
@@ -175,6 +191,7 @@ class NewWait(_message.Message):
     QUESTION_FIELD_NUMBER: _builtins.int
     ENDS_FIELD_NUMBER: _builtins.int
     SLEEP_SECS_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
     TIMEOUT_SECS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name, which no other of its kind has in the task; of a question its id, which has letters, digits, `-`, `_` and
@@ -184,7 +201,7 @@ class NewWait(_message.Message):
     """That so many seconds are over, from 0 to 31,622,400."""
     timeout_secs: _builtins.float
     """For how many seconds at most, from 0 to 31,622,400; for `sleep_secs` it means nothing. Default of a question 604,800, a
-    week, and of the end of tasks none.
+    week, of the end of tasks and of an event none.
     """
     @_builtins.property
     def question(self) -> Global___Question:
@@ -194,6 +211,10 @@ class NewWait(_message.Message):
     def ends(self) -> Global___EndOfTasks:
         """The end of these tasks."""
 
+    @_builtins.property
+    def event(self) -> Global___EventWait:
+        """An event that is sent to a name."""
+
     def __init__(
         self,
         *,
@@ -201,20 +222,21 @@ class NewWait(_message.Message):
         question: Global___Question | None = ...,
         ends: Global___EndOfTasks | None = ...,
         sleep_secs: _builtins.float = ...,
+        event: Global___EventWait | None = ...,
         timeout_secs: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_timeout_secs", b"_timeout_secs", "ends", b"ends", "event", b"event", "question", b"question", "sleep_secs", b"sleep_secs", "timeout_secs", b"timeout_secs"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_timeout_secs", b"_timeout_secs", "awaited", b"awaited", "ends", b"ends", "event", b"event", "question", b"question", "sleep_secs", b"sleep_secs", "timeout_secs", b"timeout_secs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_timeout_secs", b"_timeout_secs", "ends", b"ends", "event", b"event", "name", b"name", "question", b"question", "sleep_secs", b"sleep_secs", "timeout_secs", b"timeout_secs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_timeout_secs", b"_timeout_secs", "awaited", b"awaited", "ends", b"ends", "event", b"event", "name", b"name", "question", b"question", "sleep_secs", b"sleep_secs", "timeout_secs", b"timeout_secs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__timeout_secs: _TypeAlias = _typing.Literal["timeout_secs"]  # noqa: Y015
     _WhichOneofArgType__timeout_secs: _TypeAlias = _typing.Literal["_timeout_secs", b"_timeout_secs"]  # noqa: Y015
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["question", "ends", "sleep_secs"]  # noqa: Y015
-    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    _WhichOneofReturnType_awaited: _TypeAlias = _typing.Literal["question", "ends", "sleep_secs", "event"]  # noqa: Y015
+    _WhichOneofArgType_awaited: _TypeAlias = _typing.Literal["awaited", b"awaited"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__timeout_secs) -> _WhichOneofReturnType__timeout_secs | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_awaited) -> _WhichOneofReturnType_awaited | None: ...
 
 Global___NewWait: _TypeAlias = NewWait  # noqa: Y015
 
@@ -241,6 +263,28 @@ class EndOfTasks(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___EndOfTasks: _TypeAlias = EndOfTasks  # noqa: Y015
+
+@_typing.final
+class EventWait(_message.Message):
+    """EventWait names an event: the oldest one that the task has not had yet, of those that live or are still to come."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name: letters, digits, `-`, `_` and `.`, at most 256 of them. Required."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EventWait: _TypeAlias = EventWait  # noqa: Y015
 
 @_typing.final
 class Park(_message.Message):

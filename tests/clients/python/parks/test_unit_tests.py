@@ -84,3 +84,17 @@ async def test_several_waits_are_seen_together():
 async def test_an_answer_that_does_not_fit_is_an_error():
     outcome = await running_task(answers={"deploy": {}}).run(deploys)
     assert "ask 'deploy': the answer does not fit: object missing required field `go`" in outcome.error
+
+
+async def test_an_event_is_waited_for_and_read():
+    async def handler(task):
+        return await task.event("paid", timeout=60)
+
+    task = running_task()
+    outcome = await task.run(handler)
+    assert outcome.is_parked
+    (wait,) = outcome.waits
+    assert (wait.kind, wait.name, wait.event) == (WaitFor.EVENT, "paid", "paid")
+    task.events["paid"] = {"amount": 7}
+    assert (await task.run(handler)).result == {"amount": 7}
+    assert (await running_task(events={"paid": [1]}).run(handler)).result == [1]

@@ -14,7 +14,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file taskyard/v1/wait.proto.
  */
 export const file_taskyard_v1_wait: GenFile = /*@__PURE__*/
-  fileDesc("ChZ0YXNreWFyZC92MS93YWl0LnByb3RvEgt0YXNreWFyZC52MSK/AgoEV2FpdBIpCgRraW5kGAEgASgOMhYudGFza3lhcmQudjEuV2FpdC5LaW5kSACIAQESEQoEbmFtZRgCIAEoCUgBiAEBEikKBXVudGlsGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBInCghxdWVzdGlvbhgEIAEoCzIVLnRhc2t5YXJkLnYxLlF1ZXN0aW9uEhAKCHRhc2tfaWRzGAUgAygJIoABCgRLaW5kEg8KC3Vuc3BlY2lmaWVkEAASFAoQS0lORF9VTlNQRUNJRklFRBAAEgoKBmFuc3dlchABEg8KC0tJTkRfQU5TV0VSEAESCAoEZW5kcxACEg0KCUtJTkRfRU5EUxACEggKBHRpbWUQAxINCglLSU5EX1RJTUUQAxoCEAFCBwoFX2tpbmRCBwoFX25hbWUipAEKCFF1ZXN0aW9uEgwKBHRleHQYASABKAkSJwoGc2NoZW1hGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIrCgdjaG9pY2VzGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLkxpc3RWYWx1ZRInCgdkZWZhdWx0GAQgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlEgsKA3VybBgFIAEoCSK2AQoHTmV3V2FpdBIMCgRuYW1lGAEgASgJEikKCHF1ZXN0aW9uGAIgASgLMhUudGFza3lhcmQudjEuUXVlc3Rpb25IABInCgRlbmRzGAMgASgLMhcudGFza3lhcmQudjEuRW5kT2ZUYXNrc0gAEhQKCnNsZWVwX3NlY3MYBCABKAFIABIZCgx0aW1lb3V0X3NlY3MYBSABKAFIAYgBAUIHCgVldmVudEIPCg1fdGltZW91dF9zZWNzIh4KCkVuZE9mVGFza3MSEAoIdGFza19pZHMYASADKAkiUwoEUGFyaxIpCgVzaW5jZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASIAoFd2FpdHMYAiADKAsyES50YXNreWFyZC52MS5XYWl0QocBCg9kZXYudGFza3lhcmQudjFCCVdhaXRQcm90b1ABWjVnaXRodWIuY29tL3Rhc2t5YXJkL3Rhc2t5YXJkL2NsaWVudHMvZ28vdjE7dGFza3lhcmR2MaICBFRZVjGqAgtUYXNreWFyZC5WMcoCC1Rhc2t5YXJkXFYx6gIMVGFza3lhcmQ6OlYxYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("ChZ0YXNreWFyZC92MS93YWl0LnByb3RvEgt0YXNreWFyZC52MSKCAwoEV2FpdBIpCgRraW5kGAEgASgOMhYudGFza3lhcmQudjEuV2FpdC5LaW5kSACIAQESEQoEbmFtZRgCIAEoCUgBiAEBEikKBXVudGlsGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBInCghxdWVzdGlvbhgEIAEoCzIVLnRhc2t5YXJkLnYxLlF1ZXN0aW9uEhAKCHRhc2tfaWRzGAUgAygJEhcKCmV2ZW50X25hbWUYBiABKAlIAogBASKbAQoES2luZBIPCgt1bnNwZWNpZmllZBAAEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIKCgZhbnN3ZXIQARIPCgtLSU5EX0FOU1dFUhABEggKBGVuZHMQAhINCglLSU5EX0VORFMQAhIICgR0aW1lEAMSDQoJS0lORF9USU1FEAMSCQoFZXZlbnQQBBIOCgpLSU5EX0VWRU5UEAQaAhABQgcKBV9raW5kQgcKBV9uYW1lQg0KC19ldmVudF9uYW1lIqQBCghRdWVzdGlvbhIMCgR0ZXh0GAEgASgJEicKBnNjaGVtYRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSKwoHY2hvaWNlcxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5MaXN0VmFsdWUSJwoHZGVmYXVsdBgEIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRILCgN1cmwYBSABKAki4QEKB05ld1dhaXQSDAoEbmFtZRgBIAEoCRIpCghxdWVzdGlvbhgCIAEoCzIVLnRhc2t5YXJkLnYxLlF1ZXN0aW9uSAASJwoEZW5kcxgDIAEoCzIXLnRhc2t5YXJkLnYxLkVuZE9mVGFza3NIABIUCgpzbGVlcF9zZWNzGAQgASgBSAASJwoFZXZlbnQYBiABKAsyFi50YXNreWFyZC52MS5FdmVudFdhaXRIABIZCgx0aW1lb3V0X3NlY3MYBSABKAFIAYgBAUIJCgdhd2FpdGVkQg8KDV90aW1lb3V0X3NlY3MiHgoKRW5kT2ZUYXNrcxIQCgh0YXNrX2lkcxgBIAMoCSIZCglFdmVudFdhaXQSDAoEbmFtZRgBIAEoCSJTCgRQYXJrEikKBXNpbmNlGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIgCgV3YWl0cxgCIAMoCzIRLnRhc2t5YXJkLnYxLldhaXRChwEKD2Rldi50YXNreWFyZC52MUIJV2FpdFByb3RvUAFaNWdpdGh1Yi5jb20vdGFza3lhcmQvdGFza3lhcmQvY2xpZW50cy9nby92MTt0YXNreWFyZHYxogIEVFlWMaoCC1Rhc2t5YXJkLlYxygILVGFza3lhcmRcVjHqAgxUYXNreWFyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * Wait is one thing that a parked task waits for. Any of them lets it go on.
@@ -56,6 +56,13 @@ export type Wait = Message<"taskyard.v1.Wait"> & {
    * @generated from field: repeated string task_ids = 5;
    */
   taskIds: string[];
+
+  /**
+   * The name of the event. Absent unless the kind is `event`.
+   *
+   * @generated from field: optional string event_name = 6;
+   */
+  eventName?: string;
 };
 
 /**
@@ -126,6 +133,20 @@ export enum Wait_Kind {
    * @generated from enum value: KIND_TIME = 3;
    */
   KIND_TIME = 3,
+
+  /**
+   * An event.
+   *
+   * @generated from enum value: event = 4;
+   */
+  event = 4,
+
+  /**
+   * Same as `event`.
+   *
+   * @generated from enum value: KIND_EVENT = 4;
+   */
+  KIND_EVENT = 4,
 }
 
 /**
@@ -203,9 +224,9 @@ export type NewWait = Message<"taskyard.v1.NewWait"> & {
   /**
    * What is waited for. Required.
    *
-   * @generated from oneof taskyard.v1.NewWait.event
+   * @generated from oneof taskyard.v1.NewWait.awaited
    */
-  event: {
+  awaited: {
     /**
      * An answer to this question.
      *
@@ -229,11 +250,19 @@ export type NewWait = Message<"taskyard.v1.NewWait"> & {
      */
     value: number;
     case: "sleepSecs";
+  } | {
+    /**
+     * An event that is sent to a name.
+     *
+     * @generated from field: taskyard.v1.EventWait event = 6;
+     */
+    value: EventWait;
+    case: "event";
   } | { case: undefined; value?: undefined };
 
   /**
    * For how many seconds at most, from 0 to 31,622,400; for `sleep_secs` it means nothing. Default of a question 604,800, a
-   * week, and of the end of tasks none.
+   * week, of the end of tasks and of an event none.
    *
    * @generated from field: optional double timeout_secs = 5;
    */
@@ -269,6 +298,27 @@ export const EndOfTasksSchema: GenMessage<EndOfTasks> = /*@__PURE__*/
   messageDesc(file_taskyard_v1_wait, 3);
 
 /**
+ * EventWait names an event: the oldest one that the task has not had yet, of those that live or are still to come.
+ *
+ * @generated from message taskyard.v1.EventWait
+ */
+export type EventWait = Message<"taskyard.v1.EventWait"> & {
+  /**
+   * Its name: letters, digits, `-`, `_` and `.`, at most 256 of them. Required.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message taskyard.v1.EventWait.
+ * Use `create(EventWaitSchema)` to create a new message.
+ */
+export const EventWaitSchema: GenMessage<EventWait> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_wait, 4);
+
+/**
  * Park is what a parked task waits for.
  *
  * @generated from message taskyard.v1.Park
@@ -294,5 +344,5 @@ export type Park = Message<"taskyard.v1.Park"> & {
  * Use `create(ParkSchema)` to create a new message.
  */
 export const ParkSchema: GenMessage<Park> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_wait, 4);
+  messageDesc(file_taskyard_v1_wait, 5);
 
