@@ -1,7 +1,8 @@
 """kill -9 while tasks record steps, are parked, asked about and woken: nothing that was told is lost or comes twice.
 
-A host without a stream runs one small program for each task, from its start at each lease: a step, a question, a nap, a
-second step. People answer the questions. All calls are made again while nobody serves.
+A host without a stream runs one small program for each task, from its start at each lease: a step, a question, a nap, an
+event, a second step. People answer the questions, and send the event with the answer: some tasks wait for it already, and
+some do so later. All calls are made again while nobody serves.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import grpc
 import pytest
 
 from taskyard.v1 import (
+    event_pb2,
+    event_pb2_grpc,
     lease_pb2,
     lease_pb2_grpc,
     park_pb2,
@@ -26,7 +29,7 @@ from taskyard.v1 import (
     task_pb2_grpc,
 )
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
-from taskyard.v1.wait_pb2 import NewWait, Question
+from taskyard.v1.wait_pb2 import EventWait, NewWait, Question
 
 from .test_output import SEED, killed, repeated
 from .trials import SETTINGS, yard_in
@@ -34,6 +37,8 @@ from .trials import SETTINGS, yard_in
 pytestmark = [pytest.mark.gate("whole yards that are killed"), pytest.mark.long]
 
 NAP_SECS = 0.3
+LIFE_SECS = 120
+"""Of the events, in which their tasks begin to wait for them at the latest."""
 GONE = (grpc.StatusCode.ABORTED, grpc.StatusCode.NOT_FOUND)
 """What was done by a call whose answer was lost cannot be done again."""
 
@@ -47,6 +52,7 @@ class Programs:
         self._hosts = RuntimeHostServiceStub(channel)
         self._steps = step_pb2_grpc.StepServiceStub(channel)
         self._parks = park_pb2_grpc.ParkServiceStub(channel)
+        self._events = event_pb2_grpc.EventServiceStub(channel)
         self._chance = chance
         self.submitted: list[str] = []
         self.kept: dict[tuple[str, str], str] = {}
@@ -66,8 +72,7 @@ class Programs:
         while not is_over.is_set() or self.done < len(self.submitted):
             request = park_pb2.ListQuestionsRequest()
             listed = await repeated(lambda request=request: self._parks.ListQuestions(request, timeout=5))
-            for open_question in listed.questions:
-                await self._answer(open_question.task_id)
+            await asyncio.gather(*[self._answer(each.task_id) for each in listed.questions])
             await asyncio.sleep(0.05)
 
     async def _answer(self, task_id: str) -> None:
@@ -77,6 +82,10 @@ class Programs:
         request.answer.string_value = word
         await repeated(lambda: self._parks.AnswerQuestion(request, timeout=5))
         self.kept[key] = word
+        await asyncio.sleep(self._chance.choice([0, 2 * NAP_SECS]))
+        event = event_pb2.SendEventRequest(name=task_id, event_id="paid", life_secs=LIFE_SECS)
+        event.payload.string_value = word
+        await repeated(lambda: self._events.SendEvent(event, timeout=5))
 
     async def work(self, is_over: asyncio.Event) -> None:
         """Run tasks until it is over and all are done."""
@@ -108,7 +117,10 @@ class Programs:
             await self._park(under, NewWait(name="go", question=Question(text="Go on?")))
         elif "nap" not in found:
             await self._park(under, NewWait(name="nap", sleep_secs=NAP_SECS))
+        elif "paid" not in found:
+            await self._park(under, NewWait(name="paid", event=EventWait(name=task_id)))
         else:
+            assert found["paid"] == found["go"]
             two = found.get("two") or await self._step(under, "two", f"{one} {found['go']}")
             done = lease_pb2.CompleteTaskRequest(**under)
             done.result.string_value = two
@@ -140,7 +152,7 @@ class Programs:
         return task, [step.name for step in steps.steps]
 
 
-async def test_kills_lose_no_step_no_answer_and_no_wait(tmp_path: Path) -> None:
+async def test_kills_lose_no_step_no_answer_no_event_and_no_wait(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     options = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200))
     async with yard_in(tmp_path, settings=SETTINGS) as yard, grpc.aio.insecure_channel(yard.grpc, options) as channel:
@@ -153,7 +165,7 @@ async def test_kills_lose_no_step_no_answer_and_no_wait(tmp_path: Path) -> None:
         assert len(programs.submitted) > 20
         for task_id in programs.submitted:
             task, steps = await programs.found(task_id)
-            assert steps == ["one", "go", "nap", "two"]
+            assert steps == ["one", "go", "nap", "paid", "two"]
             one, go = programs.kept[task_id, "one"], programs.kept[task_id, "go"]
             assert (task.state, task.result.string_value) == (task_pb2.Task.State.done, f"{one} {go}")
         await yard.check_store()

@@ -21,6 +21,7 @@ ENTRIES: Final = (
     CommandEntry("why", "waiting:why", "Say why a task waits: each reason has to go before it runs.", TASKS),
     CommandEntry("questions", "questions:questions", "List the questions that tasks ask.", TASKS),
     CommandEntry("answer", "questions:answer", "Answer a question that a task asks.", TASKS),
+    CommandEntry("send-event", "events:send_event", "Send an event to all tasks that wait for its name.", TASKS),
     CommandEntry("cancel", "tasks:cancel", "Cancel a task that has not ended.", TASKS),
     CommandEntry(
         "pause",

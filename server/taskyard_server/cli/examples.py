@@ -22,6 +22,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "why": f"why {TASK}",
     "questions": "questions --agent ann",
     "answer": f"answer {TASK} approve yes",
+    "send-event": "send-event paid 7 --life 10m --id order-7",
     "cancel": f"cancel {TASK} --cancel-children --wait 10s",
     "pause": f"pause {TASK} --wait 10s",
     "resume": f"resume {TASK} --token-limit 5000",

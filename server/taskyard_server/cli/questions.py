@@ -84,7 +84,9 @@ def answer(
             return
         if said is None:
             said = _asked(channel, connection, whole, question)
-        request = pb.AnswerQuestionRequest(task_id=whole, question_id=question, answer=_value(said, is_text=text))
+        request = pb.AnswerQuestionRequest(
+            task_id=whole, question_id=question, answer=json_value(said, "ANSWER", is_text=text)
+        )
         response: pb.AnswerQuestionResponse = ParkServiceStub(channel).AnswerQuestion(request, **connection.call())
     if as_json:
         print_data(message_to_json(response))
@@ -138,8 +140,8 @@ def _json(plain: Any) -> str:
     return json.dumps(plain, ensure_ascii=False)
 
 
-def _value(said: str, *, is_text: bool) -> Value:
-    """An answer as it was typed. Raises `Misuse`."""
+def json_value(said: str, what: str, *, is_text: bool = False) -> Value:
+    """A value as it was typed: JSON, or a text. Raises `Misuse`, which names `what` it is."""
     plain: Any = said
     if not is_text:
         try:
@@ -150,7 +152,7 @@ def _value(said: str, *, is_text: bool) -> Value:
     try:
         return value_from(plain)
     except (TypeError, ValueError) as error:
-        raise Misuse(f"ANSWER: {error}") from None
+        raise Misuse(f"{what}: {error}") from None
 
 
 def _no_constant(name: str) -> None:

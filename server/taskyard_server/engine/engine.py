@@ -42,10 +42,10 @@ from .owned_namespaces import OwnedNamespaces
 from .pace import Busyness
 from .persistence import Persistence, StoreOptions
 from .questions import QuestionCommands
-from .sent_events import EventCommands
 from .recent_events import NO_COMMIT, Bounds, CommitMark, EncodeEvent
 from .rules import RuleCommands
 from .schedules import ScheduleCommands
+from .sent_events import EventCommands
 from .sessions import DrainNotice
 from .steps import StepCommands
 from .tasks import TaskCommands

@@ -16,8 +16,8 @@ from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.core.task import TERMINAL
 
 from .port import Table, key_of
-from .records.operations import encode_operation
 from .records.events import encode_event
+from .records.operations import encode_operation
 from .records.records import NamespaceRecord, encode_host, encode_stopping
 from .records.rules import encode_rule
 from .records.schedules import encode_schedule, encode_trigger
