@@ -1,8 +1,8 @@
 """kill -9 while tasks record steps, are parked, asked about and woken: nothing that was told is lost or comes twice.
 
-A host without a stream runs one small program for each task, from its start at each lease: a step, a question, a nap, an
-event, a second step. People answer the questions, and send the event with the answer: some tasks wait for it already, and
-some do so later. All calls are made again while nobody serves.
+A host without a stream runs one small program for each task, from its start at each lease: a step, a question, a nap,
+an event, a second step. People answer the questions, and send the events: some tasks wait for theirs already, and some
+do so later. All calls are made again while nobody serves.
 """
 
 from __future__ import annotations

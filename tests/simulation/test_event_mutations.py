@@ -76,7 +76,6 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a repeat is a new event once its life is over": [
         (SentEvents, "send", "known is not None:", "known is not None and not known.due:")
     ],
-    "the payloads that are gone count": [(SentEvents, "_forget", "self._bytes -= len(event.payload)", "pass")],
     "two events have one number": [(SentEvents, "send", "self.last_number += 1", "self.last_number += not self._due")],
     "an event is not explained": [
         (explain, "_of_a_wait", "WaitKind(wait.kind)", "WaitKind('ends' if wait.kind == EVENT else wait.kind)")
@@ -90,9 +89,6 @@ LOST: dict[str, list[Edit]] = {
     "a restart counts events anew": [(rows, "_add_namespace", "scheduler.parks.events.last_number", "0")],
     "a restart ends no life": [(SentEvents, "restore", "self._timers.add(event.until, event)", "pass")],
     "a restart forgets who is to get an event": [(SentEvents, "wait", "if event is None:", "if True:")],
-    "a restart lets those wait in another order": [
-        (SentEvents, "settle", "key=_youngest_first", "key=lambda task: task.seq")
-    ],
 }
 
 

@@ -47,8 +47,8 @@ class Changes:
     `tasks` are those with another state than before, among them the `new` ones, of which nothing was taken before.
     `reopened` are failed ones that someone resumed, resolved or cancelled, `reprioritized` ones with another priority,
     `evicted` ones that left memory; rejected tasks are in none of these. `agents` are figures; what is gone of these,
-    and of hosts, schedules, triggers, operations, rules and sent events, is told by its number, and of the leases that are
-    `stopping` no more by the token.
+    and of hosts, schedules, triggers, operations, rules and sent events, is told by its number, and of the leases that
+    are `stopping` no more by the token.
 
     `everything` asks for the counters and last numbers to be written even though nothing else changed.
     """

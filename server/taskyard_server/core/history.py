@@ -104,7 +104,8 @@ class Wait(NamedTuple):
     """A thing that a parked task waits for, until a time at most if there is one (docs/rules.md, Parked tasks).
 
     `kind` is `ANSWER`, `ENDS`, `TIME` or `EVENT`; no two of a kind have the same name in a task. `about` are the tasks
-    whose ends it is, or the name of the event; `question` is a serialized `Question`, and `default` the `Value` that counts if nobody answers.
+    whose ends it is, or the name of the event; `question` is a serialized `Question`, and `default` the `Value` that
+    counts if nobody answers.
     """
 
     kind: str

@@ -155,7 +155,7 @@ class SentEvents:
 
     def has_for(self, task: Task) -> bool:
         """True if an event is there that a parked task waits for."""
-        return any([self.next_for(task, name) is not None for name in awaited(task)])
+        return any(self.next_for(task, name) is not None for name in awaited(task))
 
     def wait(self, now: float, task: Task) -> None:
         """Note a parked task by the names that it waits for."""
