@@ -56,9 +56,9 @@ async def test_an_id_that_is_sent_again_is_the_same_event(server):
         ({"name": ""}, "name: must have 1 to 256 letters"),
         ({"name": "a/b"}, "name: must have"),
         ({"name": "x" * 257}, "name: must have"),
-        ({"event_id": "x" * 129}, "event_id: must have 1 to 128"),
-        ({"life_secs": -1}, "life_secs: must be from 0 to 86400"),
-        ({"life_secs": float("nan")}, "life_secs: must be"),
+        ({"event_id": "x" * 129}, "eventId: must have 1 to 128"),
+        ({"life_secs": -1}, "lifeSecs: must be from 0 to 86400"),
+        ({"life_secs": float("nan")}, "lifeSecs: must be"),
         ({"payload": "x" * 65_536}, "payload: must be at most 65536 bytes"),
     ],
 )

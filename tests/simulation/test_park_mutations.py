@@ -34,7 +34,9 @@ WITH_RESTARTS = Histories(RestartingSimulation, SEEDS, STEPS)
 
 MUTATIONS: dict[str, list[Edit]] = {
     "the target of a parked task is free": [(Grants, "end", "if task.state is not PARKED:", "if True:")],
-    "a target that is released stays taken": [(Parks, "new_park", "left_secs, keeps_target)", "left_secs, True)")],
+    "a target that is released stays taken": [
+        (Parks, "new_park", "left_secs, keeps_target, heard)", "left_secs, True, heard)")
+    ],
     "a hand-out leaves the target kept": [(Grants, "grant", "park = park._replace(keeps_target=False)", "pass")],
     "the end of a parked task leaves its target kept": [(Parks, "end", ", keeps_target=False", "")],
     "a parked task that ends leaves its target taken": [
@@ -66,7 +68,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a park counts as a delivery": [(Grants, "park", "task.deliveries -= 1", "pass")],
     "a park is no start": [(Grants, "park", "self.begin(now, task, is_over=True)", "task.state = RUNNING")],
-    "what has come is waited for again": [(Parks, "_wait", "if True in is_met:", "if False:")],
+    "what has come is waited for again": [(Parks, "_wait", "if True in is_met or", "if")],
     "what is asked again has its time and default anew": [(Parks, "new_park", "known.get(wait.key, wait)", "wait")],
     "what is not asked again stays open": [
         (

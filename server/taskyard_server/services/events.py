@@ -33,12 +33,12 @@ class EventService(EventServiceServicer):
         access = current_call().access
         life_secs = request.life_secs if request.HasField("life_secs") else LIFE_SECS
         if math.isnan(life_secs) or not 0 <= life_secs <= MAX_LIFE_SECS:
-            raise BadRequest(f"life_secs: must be from 0 to {MAX_LIFE_SECS:.0f}")
+            raise BadRequest(f"lifeSecs: must be from 0 to {MAX_LIFE_SECS:.0f}")
         value = request.payload if request.HasField("payload") else Value(null_value=NULL_VALUE)
         commands = self._engine.events
         new = NewEvent(
             requests.event_name(request.name, "name"),
-            requests.path_name(request.event_id, "event_id") if request.event_id else commands.new_id(),
+            requests.path_name(request.event_id, "eventId") if request.event_id else commands.new_id(),
             requests.payload(value, "payload", MAX_EVENT_BYTES),
             life_secs,
             None if access.principal is None else access.principal.name,
