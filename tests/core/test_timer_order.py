@@ -27,6 +27,7 @@ def test_the_order_is_the_documented_one():
         "TRIGGER_DELAY",
         "FORGET_HOST",
         "FORGET_KEY",
+        "FORGET_EVENT",
         "HOST_REST",
     ]
 

@@ -28,6 +28,7 @@ TYPES = {
     "taskyard_tasks_parked": "gauge",
     "taskyard_tasks_after_others": "gauge",
     "taskyard_operations": "gauge",
+    "taskyard_events": "gauge",
     "taskyard_tasks_noticed": "gauge",
     "taskyard_tasks_deadlocked": "gauge",
     "taskyard_targets_blocked": "gauge",

@@ -89,6 +89,7 @@ class Totals:
     after_others: int = 0
     retained: int = 0
     operations: int = 0
+    events: int = 0
     noticed: int = 0
     deadlocked: int = 0
     namespaces: int = 0

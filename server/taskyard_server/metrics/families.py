@@ -44,7 +44,7 @@ def totals_families(totals: Totals) -> list[Metric]:
         "tasks_queued": ("Tasks that wait for a host.", totals.queued),
         "tasks_inflight": ("Tasks that are assigned or running.", totals.inflight),
         "tasks_paused": ("Tasks that were interrupted and can be resumed.", totals.paused),
-        "tasks_parked": ("Tasks that wait for answers, times or other tasks, without a lease.", totals.parked),
+        "tasks_parked": ("Tasks that wait for answers, events, times or other tasks, without a lease.", totals.parked),
         "tasks_after_others": ("Pending tasks that wait for others to end.", totals.after_others),
         "tasks_noticed": ("Queued tasks that no live host may run.", totals.noticed),
         "tasks_deadlocked": (
@@ -57,6 +57,7 @@ def totals_families(totals: Totals) -> list[Metric]:
         ),
         "tasks_retained": ("Ended tasks that can still be asked for.", totals.retained),
         "operations": ("Operations on many tasks that are at work.", totals.operations),
+        "events": ("Events that are kept for tasks which wait for them.", totals.events),
         "namespaces": ("Namespaces in use.", totals.namespaces),
         "schedules": ("Schedules, paused ones among them.", totals.schedules),
         "triggers_pending": ("Triggers that have not fired.", totals.triggers_pending),

@@ -79,7 +79,9 @@ async def test_the_tables_of_0_3_0_are_migrated_beside_a_replica_that_serves(
     postgres_server: Server, postgres_url: str, postgres_database: str
 ) -> None:
     connection = await postgres_server.connect(postgres_database, MAKER)
-    await connection.execute("DROP TABLE taskyard.output, taskyard.events; DROP FUNCTION taskyard.remove_output CASCADE")
+    await connection.execute(
+        "DROP TABLE taskyard.output, taskyard.events; DROP FUNCTION taskyard.remove_output CASCADE"
+    )
     await connection.execute("UPDATE taskyard.meta SET version = 2")
     before, after = PostgresStore(postgres_url), PostgresStore(postgres_url)
     await before._committing.fetch("SELECT 1")

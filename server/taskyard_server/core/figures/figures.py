@@ -51,6 +51,7 @@ def add_to_totals(totals: Totals, scheduler: Scheduler) -> None:
     totals.namespaces += 1
     totals.counters.add(life.counters)
     totals.operations += scheduler.operations.live
+    totals.events += len(scheduler.parks.events)
     scheduler.schedules.add_to(totals)
 
 
