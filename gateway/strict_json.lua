@@ -73,6 +73,7 @@ M.BatchTask = message([[action tabId ref params priority deadline project requir
   after = STRINGS, afterIndexes = NUMBERS, inputs = MAP, inputIndexes = MAP})
 M.SubmitBatchRequest = message([[agentId callbackUrl tasks]], {tasks = objects(M.BatchTask)})
 M.SubmitChildRequest = message([[hostId taskId name fencingToken child]], {child = M.SubmitTaskRequest})
+M.SendEventRequest = message([[name payload lifeSecs eventId]], {payload = VALUE})
 M.ClaimTaskRequest = message([[hostId leaseSecs project waitMs claimId]])
 M.RenewLeaseRequest = message([[hostId taskId fencingToken leaseSecs tokensUsed]])
 M.StartTaskRequest = message([[hostId taskId fencingToken]])
@@ -99,7 +100,9 @@ M.NewChunk = message([[channel text json binary]], {json = VALUE})
 M.AppendOutputRequest = message([[hostId taskId fencingToken number chunks]], {chunks = objects(M.NewChunk)})
 M.Question = message([[text schema choices default url]], {schema = STRUCT, choices = VALUE, default = VALUE})
 M.EndOfTasks = message([[taskIds]], {taskIds = STRINGS})
-M.NewWait = message([[name question ends sleepSecs timeoutSecs]], {question = M.Question, ends = M.EndOfTasks})
+M.EventWait = message([[name]])
+M.NewWait = message([[name question ends sleepSecs event timeoutSecs]], {question = M.Question, ends = M.EndOfTasks,
+  event = M.EventWait})
 M.ParkTaskRequest = message([[hostId taskId fencingToken waits releaseTarget]], {waits = objects(M.NewWait)})
 M.AnswerQuestionRequest = message([[taskId questionId answer]], {answer = VALUE})
 M.CreateAnswerLinkRequest = message([[taskId questionId lifeSecs]])
@@ -143,6 +146,7 @@ local BODIES = {
   {verb = "POST", path = "^/tasks/[^/]+/resolve$", message = M.ResolveTaskRequest},
   {verb = "POST", path = "^/tasks/batch$", message = M.SubmitBatchRequest, elsewhere = OF_SUBMISSIONS},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/[^/]+/children$", message = M.SubmitChildRequest},
+  {verb = "POST", path = "^/events/[^/]+$", message = M.SendEventRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/claim$", message = M.ClaimTaskRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/[^/]+/renew$", message = M.RenewLeaseRequest},
   {verb = "POST", path = "^/api/runtime%-hosts/[^/]+/tasks/[^/]+/start$", message = M.StartTaskRequest},

@@ -602,6 +602,10 @@ const (
 	WaitReason_deadlock WaitReason_Kind = 18
 	// Same as `deadlock`.
 	WaitReason_KIND_DEADLOCK WaitReason_Kind = 18
+	// The task is parked, and waits for an event: `name`, `until`.
+	WaitReason_event WaitReason_Kind = 19
+	// Same as `event`.
+	WaitReason_KIND_EVENT WaitReason_Kind = 19
 )
 
 // Enum value maps for WaitReason_Kind.
@@ -645,6 +649,8 @@ var (
 		// Duplicate value: 17: "KIND_TIME",
 		18: "deadlock",
 		// Duplicate value: 18: "KIND_DEADLOCK",
+		19: "event",
+		// Duplicate value: 19: "KIND_EVENT",
 	}
 	WaitReason_Kind_value = map[string]int32{
 		"unspecified":         0,
@@ -685,6 +691,8 @@ var (
 		"KIND_TIME":           17,
 		"deadlock":            18,
 		"KIND_DEADLOCK":       18,
+		"event":               19,
+		"KIND_EVENT":          19,
 	}
 )
 
@@ -4754,7 +4762,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x06_stateB\v\n" +
 	"\t_runnableB\b\n" +
 	"\x06_aheadB\r\n" +
-	"\v_over_share\"\xc5\a\n" +
+	"\v_over_share\"\xe0\a\n" +
 	"\n" +
 	"WaitReason\x125\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1c.taskyard.v1.WaitReason.KindH\x00R\x04kind\x88\x01\x01\x12\x1d\n" +
@@ -4764,7 +4772,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\btask_ids\x18\x05 \x03(\tR\ataskIds\x12\x17\n" +
 	"\x04used\x18\x06 \x01(\x01H\x03R\x04used\x88\x01\x01\x12\x19\n" +
 	"\x05limit\x18\a \x01(\x01H\x04R\x05limit\x88\x01\x01\x12\x18\n" +
-	"\amissing\x18\b \x03(\tR\amissing\"\xfb\x04\n" +
+	"\amissing\x18\b \x03(\tR\amissing\"\x96\x05\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\v\n" +
@@ -4809,7 +4817,10 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x04time\x10\x11\x12\r\n" +
 	"\tKIND_TIME\x10\x11\x12\f\n" +
 	"\bdeadlock\x10\x12\x12\x11\n" +
-	"\rKIND_DEADLOCK\x10\x12\x1a\x02\x10\x01B\a\n" +
+	"\rKIND_DEADLOCK\x10\x12\x12\t\n" +
+	"\x05event\x10\x13\x12\x0e\n" +
+	"\n" +
+	"KIND_EVENT\x10\x13\x1a\x02\x10\x01B\a\n" +
 	"\x05_kindB\n" +
 	"\n" +
 	"\b_messageB\a\n" +

@@ -105,6 +105,7 @@ class Runs:
         secs = None if life is None else seconds(life)
         request = pb.CreateAnswerLinkRequest(task_id=task_id, question_id=question_id, life_secs=secs)
         return (await self._calls.sure(self._parks.CreateAnswerLink, request)).href
+
     async def send_event(self, name: str, payload: Any, life: Span | None, event_id: str | None) -> int:
         """Send an event, see `Client.send_event`.
 
@@ -219,6 +220,7 @@ class RunCalls:
             BadRequest: The life is below 1 s or above 366 days.
         """
         return await self._desk.runs.answer_link(task_id, question_id, life)
+
     async def send_event(
         self, name: str, payload: Any = None, *, life: Span | None = None, event_id: str | None = None
     ) -> int:

@@ -14,7 +14,6 @@ from taskyard.values.payloads import MISSING
 
 from .artifact_work import Work
 from .child_work import NOTHING, Child, Family
-from .new_waits import answer_in, new_join, new_question, new_sleep
 from .new_waits import answer_in, new_event, new_join, new_question, new_sleep, payload_in
 from .park_work import RunWaits, WaitWork
 from .step_work import RunSteps, StepWork, TaskSteps
@@ -267,6 +266,7 @@ class ResumableTask:
         if self.raises:
             self.check()
         return Family(self._steps_of_run(), self.join, lambda: self._must_wait).submit(name, task, input, fields)
+
     def event(self, event: str, timeout: Span | None = None, name: str | None = None) -> Work[Any]:
         """Wait for an event without a lease and without a slot, as `ask` waits for an answer.
 

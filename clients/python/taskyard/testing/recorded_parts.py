@@ -188,9 +188,13 @@ class RecordedSteps:
     """
 
     def __init__(
-        self, kept: dict[str, Any], answers: dict[str, Any], came: set[str], children: RecordedChildren
+        self,
+        kept: dict[str, Any],
+        answers: dict[str, Any],
+        events: dict[str, Any],
+        came: set[str],
+        children: RecordedChildren,
     ) -> None:
-    def __init__(self, kept: dict[str, Any], answers: dict[str, Any], events: dict[str, Any], came: set[str]) -> None:
         self.codec: Codec | None = None
         self.children = children
         self._kept = kept

@@ -94,8 +94,7 @@ class RecordedTask(RunningTask):
         children: The results of its children that have ended.
     """
 
-    __slots__ = ("answers", "artifacts", "came", "children", "chunks", "outcome", "progress_reports", "steps")
-    __slots__ = ("answers", "artifacts", "came", "chunks", "events", "outcome", "progress_reports", "steps")
+    __slots__ = ("answers", "artifacts", "came", "children", "chunks", "events", "outcome", "progress_reports", "steps")
 
     def __init__(
         self,
@@ -114,12 +113,10 @@ class RecordedTask(RunningTask):
         self.artifacts: dict[str, bytes] = {}
         artifacts = RecordedArtifacts(self.artifacts, task)
         self.steps = dict(steps)
-        self.answers, self.came = dict(answers), set(came)
+        self.answers, self.events, self.came = dict(answers), dict(events), set(came)
         its = RecordedChildren(children)
         self.children = its.submitted
-        kept, output = RecordedSteps(self.steps, self.answers, self.came, its), RecordedOutput(self.chunks, task)
-        self.answers, self.events, self.came = dict(answers), dict(events), set(came)
-        kept = RecordedSteps(self.steps, self.answers, self.events, self.came)
+        kept = RecordedSteps(self.steps, self.answers, self.events, self.came, its)
         output = RecordedOutput(self.chunks, task)
         super().__init__(task, fencing_token, self._take, state, output, lambda: artifacts, lambda: kept)
         self.blocks = True
@@ -244,10 +241,8 @@ def running_task(
         "steps": len(steps),
         "inputs": {name: each.task_id for name, each in handed.items()},
     }
-    return RecordedTask(
-        Task(**{**values, **fields}), fencing_token, state, value, handed, steps, answers, came, children
-    )
-    return RecordedTask(Task(**{**values, **fields}), fencing_token, state, value, handed, steps, answers, events, came)
+    task = Task(**{**values, **fields})
+    return RecordedTask(task, fencing_token, state, value, handed, steps, answers, events, came, children)
 
 
 def _plain(value: Any) -> dict[str, Any]:

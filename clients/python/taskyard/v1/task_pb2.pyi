@@ -2491,6 +2491,10 @@ class WaitReason(_message.Message):
         """Deadlock: all hosts that offer its action are full, and something waits below each task that they run."""
         KIND_DEADLOCK: WaitReason._Kind.ValueType  # 18
         """Same as `deadlock`."""
+        event: WaitReason._Kind.ValueType  # 19
+        """The task is parked, and waits for an event: `name`, `until`."""
+        KIND_EVENT: WaitReason._Kind.ValueType  # 19
+        """Same as `event`."""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper):
         """Kind is the kind of the reason."""
@@ -2575,6 +2579,10 @@ class WaitReason(_message.Message):
     """Deadlock: all hosts that offer its action are full, and something waits below each task that they run."""
     KIND_DEADLOCK: WaitReason.Kind.ValueType  # 18
     """Same as `deadlock`."""
+    event: WaitReason.Kind.ValueType  # 19
+    """The task is parked, and waits for an event: `name`, `until`."""
+    KIND_EVENT: WaitReason.Kind.ValueType  # 19
+    """Same as `event`."""
 
     KIND_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
