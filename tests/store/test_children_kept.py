@@ -158,5 +158,5 @@ def test_a_task_has_a_thousand_children_by_name(yard):
 def test_no_child_is_taken_while_an_earlier_version_may_come_to_serve(yard):
     lease = running_parent(yard)
     yard.scheduler.readers.allow_fields(added=True, extras=True, output=True, artifacts=False)
-    with pytest.raises(Unavailable, match="children: "):
+    with pytest.raises(Unavailable, match="onParentEnd: "):
         child(yard, lease, "page")

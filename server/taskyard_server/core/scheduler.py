@@ -64,7 +64,7 @@ class Scheduler:
         self.reports = Reports(self._life, self.hosts, self.stop_waits)
         self.outputs = Outputs(self.reports, self.readers, limits)
         self.artifacts = Artifacts(self._life.tasks, self.reports, self.readers, limits)
-        self.children = ChildTasks(self._life.children.named, self.reports, self._admission, self.readers)
+        self.children = ChildTasks(self._life.children.named, self.reports, self._admission)
         self.parks, self.steps = self._life.parks, self._life.parks.steps
         self.schedules = ScheduleRegistry(self._life, self._admission.admit, entropy)
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from taskyard_server.core.admission import Admission
     from taskyard_server.core.leases import Lease
-    from taskyard_server.core.readers import ReaderRules
     from taskyard_server.core.reports import Reports
     from taskyard_server.core.task import Submission, Task, TaskState
 
@@ -30,11 +29,10 @@ MAX_CHILDREN: Final = 1_000
 class ChildTasks:
     """Commands of hosts on the children of the tasks that they run. `own_only` is as in `Reports.take_each`."""
 
-    def __init__(self, named: NamedChildren, reports: Reports, admission: Admission, readers: ReaderRules) -> None:
+    def __init__(self, named: NamedChildren, reports: Reports, admission: Admission) -> None:
         self._named = named
         self._reports = reports
         self._admission = admission
-        self._readers = readers
 
     def submit(
         self,
@@ -57,7 +55,6 @@ class ChildTasks:
         if (known := named.find(parent, name)) is not None:
             return known, True
         submission = _below(parent, submission)
-        self._readers.require_known("children")
         if len(parent.history.children) >= MAX_CHILDREN:
             raise TooLarge(f"name: a task has at most {MAX_CHILDREN} children by name")
         child = self._admission.submit(now, submission, Known(Names(frozenset((parent.agent.id,))), past))
