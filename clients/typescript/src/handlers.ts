@@ -108,7 +108,8 @@ export class Handlers {
         const waits = new HeldWaits(steps, stop.signal, (text, error) => {
           this.#logger.error(`task ${plain.id} (${plain.action}): ${text}`, error);
         });
-        const running = new RunningTask(plain, name, stop.signal, reporter, artifacts, steps, waits);
+        const held = { artifacts, steps, waits, children: artifacts.children(steps, waits) };
+        const running = new RunningTask(plain, name, stop.signal, reporter, held);
         outcome = await this.#outcome(running, artifacts, waits, inputs);
       }
     } catch (error) {

@@ -10,10 +10,13 @@ import { Calls } from "./calls.js";
 import { type Connection, openConnection } from "./connection.js";
 import { TaskyardError } from "./errors.js";
 import { ArtifactService } from "./gen/taskyard/v1/artifact_pb.js";
+import { ChildService } from "./gen/taskyard/v1/child_pb.js";
 import { type Input, InputService } from "./gen/taskyard/v1/input_pb.js";
 import type { TaskCompleted } from "./gen/taskyard/v1/runtime_host_pb.js";
 import { StepService } from "./gen/taskyard/v1/step_pb.js";
+import { HeldChildren } from "./held_children.js";
 import { HeldSteps } from "./held_steps.js";
+import type { HeldWaits } from "./held_waits.js";
 import { TaskInput } from "./inputs.js";
 import { inputFields, Payload, payloadFrom } from "./payloads.js";
 import { JSON_TYPE, PARAMS, referenceIn, referenceTo, RESULT, resultReference } from "./references.js";
@@ -26,6 +29,7 @@ const newHash = () => createHash("sha256");
 
 interface HostStubs {
   artifacts: Stub<typeof ArtifactService>;
+  children: Stub<typeof ChildService>;
   inputs: Stub<typeof InputService>;
   steps: Stub<typeof StepService>;
 }
@@ -44,6 +48,7 @@ export class HostArtifacts {
     this.#connection = connection;
     this.#stubs = {
       artifacts: createClient(ArtifactService, this.#calls),
+      children: createClient(ChildService, this.#calls),
       inputs: createClient(InputService, this.#calls),
       steps: createClient(StepService, this.#calls),
     };
@@ -61,7 +66,7 @@ export class HostArtifacts {
   }
 }
 
-/** The artifacts of a task that a host has under a lease, or of an input of it. */
+/** The artifacts of a task that a host has under a lease, or of an input or a child of it. */
 export class HeldArtifacts {
   readonly #stubs: HostStubs;
   readonly #calls: Calls;
@@ -130,7 +135,7 @@ export class HeldArtifacts {
     else task.input = new Payload(data, reference.encoding);
   }
 
-  /** An input of the task, with its result where that did not come along, or is an artifact. */
+  /** An input or a child of the task, with its result where that did not come along, or is an artifact. */
   async input(name: string, message: Input): Promise<TaskInput> {
     const named = { ...this.#lease, name };
     const handed = message.omitted ? await this.#stubs.inputs.fetchInput(named, { signal: this.#signal }) : message;
@@ -151,6 +156,11 @@ export class HeldArtifacts {
   /** The steps of the task. `maxPayloadBytes` returns how large a result may be, 0 if the server has not told. */
   steps(task: Task, maxPayloadBytes: () => number): HeldSteps {
     return new HeldSteps(this.#stubs.steps, this.#lease, task, this, this.#signal, maxPayloadBytes);
+  }
+
+  /** The children of the task. What is asked of them keeps it from being parked. */
+  children(steps: HeldSteps, waits: HeldWaits): HeldChildren {
+    return new HeldChildren(this.#stubs.children, this.#lease, this, this.#signal, steps, waits);
   }
 
   /** What is sent in the place of a result that is too large: it is the artifact with this name now. */

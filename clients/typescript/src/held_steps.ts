@@ -48,7 +48,7 @@ export class HeldSteps {
     this.#maxPayloadBytes = maxPayloadBytes;
   }
 
-  /** Whether a step is done, recorded or looked for just now. */
+  /** Whether a step is done, recorded or looked for just now, or a child submitted or fetched. */
   get areUnderWay(): boolean {
     return this.#underWay > 0;
   }
@@ -61,15 +61,16 @@ export class HeldSteps {
 
   /** Does a step, see `RunningTask.step`. */
   do(name: string, work: () => unknown): Promise<unknown> {
-    return this.#during(() => this.#do(name, work));
+    return this.during(() => this.#do(name, work));
   }
 
   /** The step of a kind and name that earlier attempts and runs have left behind; undefined if there is none. */
   find(kind: TaskStep["kind"], name: string): Promise<TaskStep | undefined> {
-    return this.#during(async () => (await this.#earlier()).get(keyOf(kind, name)));
+    return this.during(async () => (await this.#earlier()).get(keyOf(kind, name)));
   }
 
-  async #during<T>(part: () => Promise<T>): Promise<T> {
+  /** Does a part of the run while which it is not parked. */
+  async during<T>(part: () => Promise<T>): Promise<T> {
     this.#underWay += 1;
     try {
       return await part();

@@ -36,6 +36,7 @@ export function connect(options: ConnectOptions = {}): Client {
 }
 
 export * from "./exports.js";
+export { type Child, ChildFailed, type NewChild } from "./children.js";
 export { currentTask } from "./current_task.js";
 export { ActionFailed, NotRetryable, Retry } from "./failures.js";
 export { Host, type HostOptions } from "./host.js";

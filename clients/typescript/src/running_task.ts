@@ -1,9 +1,11 @@
 /** A task as the handler that runs it sees it. */
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { NotRetryable } from "./failures.js";
+import type { Child, NewChild } from "./children.js";
 import { chunksOf } from "./chunking.js";
 import { TaskyardError } from "./errors.js";
 import type { HeldArtifacts } from "./held_artifacts.js";
+import type { HeldChildren } from "./held_children.js";
 import type { HeldSteps } from "./held_steps.js";
 import type { HeldWaits } from "./held_waits.js";
 import type { NewChunk } from "./gen/taskyard/v1/output_pb.js";
@@ -50,6 +52,14 @@ export interface TaskReporter {
   usedTokens(count: number | undefined): void;
 }
 
+/** What the task has under its lease. */
+export interface Held {
+  artifacts: HeldArtifacts;
+  steps: HeldSteps;
+  waits: HeldWaits;
+  children: HeldChildren;
+}
+
 /**
  * The task that a handler runs, as it was handed out, and the means to report on it. Hosts create it. `I` is the type of
  * its input, which is not checked.
@@ -78,22 +88,12 @@ export class RunningTask<I = JsonValue> {
   #tokensUsed: number | undefined;
   readonly #lease: LeaseName;
   readonly #reporter: TaskReporter;
-  readonly #artifacts: HeldArtifacts;
-  readonly #steps: HeldSteps;
-  readonly #waits: HeldWaits;
+  readonly #held: Held;
   /** @internal Resolves once all that was said is on its way, or never will be. */
   emitted: Promise<unknown> = Promise.resolve();
 
   /** @internal */
-  constructor(
-    task: Task,
-    lease: LeaseName,
-    signal: AbortSignal,
-    reporter: TaskReporter,
-    artifacts: HeldArtifacts,
-    steps: HeldSteps,
-    waits: HeldWaits,
-  ) {
+  constructor(task: Task, lease: LeaseName, signal: AbortSignal, reporter: TaskReporter, held: Held) {
     this.task = task;
     this.fencingToken = lease.fencingToken;
     this.signal = signal;
@@ -101,9 +101,7 @@ export class RunningTask<I = JsonValue> {
     this.checkpoint = this.#details ?? {};
     this.#lease = lease;
     this.#reporter = reporter;
-    this.#artifacts = artifacts;
-    this.#steps = steps;
-    this.#waits = waits;
+    this.#held = held;
   }
 
   /**
@@ -217,7 +215,7 @@ export class RunningTask<I = JsonValue> {
    *   artifacts, `cancelled` once `signal` has aborted.
    */
   putArtifact(name: string, content: ArtifactContent, options: ArtifactOptions = {}): Promise<Artifact> {
-    return this.#artifacts.put(name, content, options);
+    return this.#held.artifacts.put(name, content, options);
   }
 
   /**
@@ -228,7 +226,7 @@ export class RunningTask<I = JsonValue> {
    * @throws TaskyardError `not_found`, `lease_lost`, `cancelled` once `signal` has aborted.
    */
   readArtifact(name: string): Promise<Uint8Array> {
-    return this.#artifacts.read(name);
+    return this.#held.artifacts.read(name);
   }
 
   /**
@@ -250,7 +248,8 @@ export class RunningTask<I = JsonValue> {
    *   be kept.
    */
   step<T>(name: string, work: () => T | Promise<T>): Promise<T> {
-    return (this.#waits.parked ? this.#waits.refuse() : this.#steps.do(name, work)) as Promise<T>;
+    const { steps, waits } = this.#held;
+    return (waits.parked ? waits.refuse() : steps.do(name, work)) as Promise<T>;
   }
 
   /**
@@ -296,7 +295,7 @@ export class RunningTask<I = JsonValue> {
   /**
    * Waits for the end of tasks, in whatever way they end, without a lease and without a slot, as `ask` waits for an answer.
    *
-   * @param tasks The tasks, or their ids, at most 10,000. They are children of this task, or of its agent.
+   * @param tasks The children, tasks, or their ids, at most 10,000. They are children of this task, or of its agent.
    * @param options `name`: which no other join of the task has, default `join`. `timeoutMs`: how long at most, in
    *   milliseconds, default as long as it takes.
    * @throws Parked if some have not ended yet.
@@ -315,9 +314,27 @@ export class RunningTask<I = JsonValue> {
     );
   }
 
+  /**
+   * Submits a child of the task, once and for all: a later attempt or run gets the same one by its name. It is a task of the
+   * same agent, and is cancelled when this one ends, unless its `onParentEnd` is `keep`. `child.result()` and `task.join` wait
+   * for its end without a slot. `O` is the type of its result, which is not checked.
+   *
+   * @param name The name, which no other child of the task has: 1 to 128 letters, digits, `.`, `_` or `-`, not a `.` first.
+   * @param child The child, without keys, since its name is one.
+   * @returns The child, the same for every run.
+   * @throws TaskyardError `bad_request`, `lease_lost`, `queue_full`, `too_large` for one child too many or params that are too
+   *   large, `unimplemented` if the server is of an older version, and so on, as the server says.
+   * @throws NotRetryable for a child that cannot be sent.
+   * @throws Parked once the task is parked, if its handler goes on all the same.
+   * @throws TaskStopped once `signal` has aborted.
+   */
+  child<O = JsonValue>(name: string, child: NewChild): Promise<Child<O>> {
+    return this.#held.children.submit(name, child, (ids, options) => this.join(ids, options));
+  }
+
   /** Waits for what `make` makes, and reads the step that it has become. */
   #wait<T>(make: () => NewWait, read: (step: TaskStep) => T): Promise<T> {
-    const done = (async () => read(await this.#waits.until(make())))();
+    const done = (async () => read(await this.#held.waits.until(make())))();
     // One that is left behind must not end the process by its rejection.
     done.catch(() => {});
     return done;

@@ -56,7 +56,7 @@ test("an invalid number of tokens is refused when it is set, and does not break 
   const stated: (number | undefined)[] = [];
   const reporter = { progressed() {}, said: async () => {}, usedTokens: (count?: number) => stated.push(count) };
   const [{ signal }, unused] = [new AbortController(), undefined as never];
-  const task = new RunningTask(taskFrom(create(TaskSchema)), name, signal, reporter, unused, unused, unused);
+  const task = new RunningTask(taskFrom(create(TaskSchema)), name, signal, reporter, unused);
   for (const count of [-1, 1.5, Number.NaN, 2 ** 32]) {
     assert.throws(
       () => {

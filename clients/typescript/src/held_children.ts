@@ -1,0 +1,75 @@
+/** The children of a task under its lease: submitted once by their names, and fetched with what became of them. */
+import { create, toBinary } from "@bufbuild/protobuf";
+import type { Client as Stub } from "@connectrpc/connect";
+import { Child, type Family, type NewChild } from "./children.js";
+import { type ChildService, SubmitChildRequestSchema } from "./gen/taskyard/v1/child_pb.js";
+import { InputSchema } from "./gen/taskyard/v1/input_pb.js";
+import type { HeldArtifacts } from "./held_artifacts.js";
+import type { HeldSteps } from "./held_steps.js";
+import type { HeldWaits } from "./held_waits.js";
+import type { TaskInput } from "./inputs.js";
+import { refused } from "./new_waits.js";
+import type { LeaseName } from "./reports.js";
+import { fieldsOf, type NewTask } from "./tasks.js";
+
+/** The children of a task that a host has under a lease. */
+export class HeldChildren {
+  readonly #stub: Stub<typeof ChildService>;
+  readonly #lease: LeaseName & { hostId: string };
+  readonly #artifacts: HeldArtifacts;
+  readonly #signal: AbortSignal;
+  readonly #steps: HeldSteps;
+  readonly #waits: HeldWaits;
+
+  constructor(
+    stub: Stub<typeof ChildService>,
+    lease: LeaseName & { hostId: string },
+    artifacts: HeldArtifacts,
+    signal: AbortSignal,
+    steps: HeldSteps,
+    waits: HeldWaits,
+  ) {
+    this.#stub = stub;
+    this.#lease = lease;
+    this.#artifacts = artifacts;
+    this.#signal = signal;
+    this.#steps = steps;
+    this.#waits = waits;
+  }
+
+  /** Submits a child, or finds the one that has the name, see `RunningTask.child`. `join` is that of the task. */
+  submit<O>(name: string, child: NewChild, join: Family["join"]): Promise<Child<O>> {
+    return this.#during(async () => {
+      const { taskId = "" } = await this.#stub.submitChild(this.#request(name, child), { signal: this.#signal });
+      return new Child<O>(name, taskId, { find: (each) => this.#find(each), join });
+    });
+  }
+
+  /** How a child stands, with its result whole. */
+  #find(name: string): Promise<TaskInput> {
+    return this.#during(async () => {
+      const { child } = await this.#stub.fetchChild({ ...this.#lease, name }, { signal: this.#signal });
+      return this.#artifacts.input(name, child ?? create(InputSchema));
+    });
+  }
+
+  /** What is called meanwhile keeps the task from being parked, as a step does. */
+  async #during<T>(call: () => Promise<T>): Promise<T> {
+    if (this.#waits.parked) return this.#waits.refuse();
+    this.#signal.throwIfAborted();
+    return this.#steps.during(call);
+  }
+
+  #request(name: string, child: NewChild) {
+    try {
+      // Its name is its key. One that a program gives all the same is the server's to refuse.
+      const { idempotencyKey } = child as NewTask;
+      const fields = { ...fieldsOf(child), idempotencyKey };
+      const request = create(SubmitChildRequestSchema, { ...this.#lease, name, child: fields });
+      toBinary(SubmitChildRequestSchema, request);
+      return request;
+    } catch (error) {
+      throw refused(`child '${name}'`, (error as Error).message, undefined, error);
+    }
+  }
+}
