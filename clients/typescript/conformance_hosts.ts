@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import {
   ActionFailed,
+  ChildFailed,
   connect,
   Host,
   type HostOptions,
@@ -51,6 +52,7 @@ export class ObservedHost {
     this.#add("take", take);
     this.#add("steps", steps);
     this.#add("parks", (task) => parks(task, options));
+    this.#add("children", children);
     this.#add("crash", async (task) => {
       throw new RangeError(String(task.params.text));
     });
@@ -116,6 +118,27 @@ async function steps(task: RunningTask): Promise<JsonObject> {
   }
   if (task.attempt < Number(task.params.until ?? 0)) throw new ActionFailed("again");
   return { done, attempts: found.map(({ attempt }) => attempt), bytes: found.map(({ pad }) => pad.length) };
+}
+
+async function children(task: RunningTask): Promise<JsonObject> {
+  const { names, action = "echo", fail, join } = task.params;
+  const found = [];
+  for (const [n, name] of (names as string[]).entries()) {
+    found.push(await task.child(name, { action: String(action), params: { n } }));
+  }
+  const ids = found.map(({ id }) => id);
+  const first = await task.step("ids", () => ids);
+  if (fail && task.attempt === 1) throw new ActionFailed("again");
+  if (join) await task.join(found, { name: "all" });
+  const results: JsonValue[] = [];
+  for (const child of found) {
+    const result = child.result().catch((error) => {
+      if (error instanceof ChildFailed) return { child: error.childName, state: error.state };
+      throw error;
+    });
+    results.push((await result) ?? null);
+  }
+  return { results, ids_differ: new Set([...first, ...ids]).size };
 }
 
 async function parks(task: RunningTask, options: HostOptions): Promise<JsonObject> {
