@@ -1,12 +1,15 @@
 /** The snippets of the README compile, and the examples run. */
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { TestServer } from "./server.js";
+import { connect } from "../src/index.js";
+import { TestServer, until } from "./server.js";
 
 const PACKAGE = join(import.meta.dirname, "../..");
 const run = promisify(execFile);
@@ -50,6 +53,33 @@ test("the examples work together", async () => {
     assert.equal(await new Promise((resolve) => host.on("exit", resolve)), 0);
   } finally {
     host.kill("SIGKILL");
+    await server.down();
+  }
+});
+
+test("the agent program is killed while it asks, goes on, and publishes what twenty parts became", async () => {
+  const server = await TestServer.up();
+  const client = connect({ address: server.address });
+  const program = () => spawn("node", [join(PACKAGE, ".build/examples/agent_program.js"), server.address]);
+  let running = program();
+  try {
+    const asked = async () => {
+      for await (const { taskId } of client.questions()) return taskId;
+    };
+    await until(async () => (await asked()) !== undefined, "the program asks");
+    const id = String(await asked());
+    running.kill("SIGKILL");
+    await once(running, "exit");
+    await client.answer(id, "publish", "yes");
+    running = program();
+    const printed = await text(running.stdout);
+    assert.ok(printed.startsWith(`To answer it: taskyard answer ${id} publish yes\nThis is what is known of tides.`));
+    assert.ok(printed.endsWith("done published 2,000,000 characters\n"), printed);
+    const steps = (await client.steps(id)).map(({ kind, name }) => `${kind} ${name}`);
+    assert.deepEqual(steps, ["work outline", "ends join", "ends child report", "work summary", "answer publish"]);
+  } finally {
+    running.kill("SIGKILL");
+    await client.close();
     await server.down();
   }
 });
