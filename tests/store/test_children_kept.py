@@ -8,7 +8,7 @@ from taskyard_server.core.errors import BadRequest, LeaseLost, NotFound, TooLarg
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.runs import child_tasks
 from taskyard_server.core.task import Existing, Submission, Task
-from taskyard_server.core.task_options import IdempotencyKey, OnParentEnd, TaskExtras, TaskOptions
+from taskyard_server.core.task_options import AfterPolicy, IdempotencyKey, OnParentEnd, TaskExtras, TaskOptions
 from tests.store.kept_yard import KeptYard
 
 TTL = 10.0
@@ -124,6 +124,44 @@ def test_a_failed_parent_that_is_forgotten_lets_its_children_go(yard):
     assert yard.scheduler.find(lease.task.id) is None
     assert yard.scheduler.find(made.id) is None
     assert yard.scheduler.life.children.named.find(lease.task, "page") is None
+
+
+@pytest.mark.parametrize("has_restarted", [False, True])
+def test_a_failed_parent_and_a_failed_child_that_is_handed_its_result_are_forgotten(yard, has_restarted):
+    lease = running_parent(yard)
+    first = child(yard, lease, "first", extras={"on_parent_end": OnParentEnd.KEEP})
+    yard.complete(yard.claim())
+    inputs = (("parent", lease.task.id),)
+    ended = {"inputs": inputs, "after_policy": AfterPolicy.ENDED, "on_parent_end": OnParentEnd.KEEP}
+    made = child(yard, lease, "last", extras=ended)
+    yard.fail(lease)
+    yard.pass_time(0)
+    yard.fail(yard.claim())
+    assert (lease.task.state, made.state) == ("failed", "failed")
+    if has_restarted:
+        restart(yard)
+    for _ in range(3):
+        yard.pass_time(2 * TTL)
+    assert [yard.scheduler.find(task.id) for task in (lease.task, first, made)] == [None] * 3
+
+
+def test_a_parent_that_failed_long_ago_and_is_resumed_keeps_the_children_that_are_left(yard):
+    lease = running_parent(yard)
+    yard.fail(lease)
+    yard.scheduler.resume(yard.now, lease.task.id)
+    lease = yard.claim()
+    made = child(yard, lease, "page", extras={"on_parent_end": OnParentEnd.KEEP})
+    handed = {"inputs": (("parent", lease.task.id),), "on_parent_end": OnParentEnd.KEEP}
+    waiting = child(yard, lease, "last", hold=True, extras={**handed, "after_policy": AfterPolicy.ENDED})
+    yard.fail(lease)
+    yard.pass_time(2 * TTL)
+    assert yard.scheduler.life.retention.aside == {lease.task: None}
+    yard.complete(yard.claim())
+    yard.scheduler.resume(yard.now, lease.task.id)
+    yard.pass_time(2 * TTL)
+    lease = yard.claim()
+    assert found(yard, lease, "page") is made
+    assert found(yard, lease, "last") is waiting
 
 
 def test_what_is_no_child_is_refused_and_uses_no_name(yard):

@@ -155,6 +155,8 @@ class Retention:
             task.retained = False
         else:
             self.ended.remove(task)
+        if task.history.children:
+            self._life.children.named.restored(task)
 
     def let_go(self, task: Task) -> None:
         """Nobody waits for a task any more, or looks for it, or nothing is to end with it any more."""
@@ -224,6 +226,8 @@ class Retention:
         if self._is_needed(task):
             self.aside[task] = None
             task.retained = True
+            # One that is kept for others alone keeps no children: it may be for one of them that it is kept.
+            life.children.named.let_go(task)
             return False
         options = task.options
         life.tasks.remove(task)

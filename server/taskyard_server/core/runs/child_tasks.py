@@ -59,8 +59,8 @@ class ChildTasks:
             raise TooLarge(f"name: a task has at most {MAX_CHILDREN} children by name")
         child = self._admission.submit(now, submission, Known(Names(frozenset((parent.agent.id,))), past))
         assert not isinstance(child, Existing)
-        if named.add_new(parent, child):
-            parent.history = parent.history._replace(children=(*parent.history.children, child.seq))
+        named.add(parent, child)
+        parent.history = parent.history._replace(children=(*parent.history.children, child.seq))
         self._reports.note_left_behind(now, parent)
         return child, False
 

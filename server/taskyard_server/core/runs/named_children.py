@@ -1,7 +1,8 @@
 """The children that tasks have by name, as long as these may run again (docs/rules.md, Children).
 
-A child is found by its name, and retained with what became of it, until its parent has ended for good or is forgotten.
-Which those of a parent are stands in its history, so that a restart has them again.
+A child is found by its name, and retained with what became of it, until its parent has ended for good, or has failed
+and would be forgotten if nobody needed it: a child may need its parent, and then neither would ever go. Which those of
+a parent are stands in its history, so that a restart has them again, and so has a parent that is resumed.
 """
 
 from __future__ import annotations
@@ -44,13 +45,6 @@ class NamedChildren:
             children = self._of[parent] = {}
         children[name] = child
 
-    def add_new(self, parent: Task, child: Task) -> bool:
-        """The same of a task that was just submitted; false if that is not retained."""
-        if self._tasks.get(child.id) is not child:
-            return False
-        self.add(parent, child)
-        return True
-
     def holds(self, task: Task) -> bool:
         """True if a task is the child of one that may run again."""
         if not self._of:
@@ -60,12 +54,12 @@ class NamedChildren:
         return parent is not None and name is not None and self.find(parent, name) is task
 
     def let_go(self, parent: Task) -> None:
-        """A task runs never again: its children need not be retained for it. Nothing happens if it has none."""
+        """The children of a task need not be retained for it any more. Nothing happens if it has none."""
         for child in self._of.pop(parent, {}).values():
             self.on_let_go(child)
 
     def restored(self, parent: Task) -> None:
-        """A task is there again, and so are its children, as far as they are retained."""
+        """A task is there again, or lives again: it has its children, as far as they are retained."""
         if parent.state in OVER:
             return
         for seq in parent.history.children:
