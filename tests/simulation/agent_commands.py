@@ -45,7 +45,7 @@ class AgentCommands:
             "submit",
             (wish,),
             lambda: self._core.submit(now, to_submission(wish)),
-            lambda told: self._model.submit(now, wish, self._named(told.refusal or told.answer)),
+            lambda told: self._model.submit(now, wish, self.named(told.refusal or told.answer)),
         )
         if isinstance(task, Existing):
             self._sim.given["submit", "existing"] += 1
@@ -69,7 +69,7 @@ class AgentCommands:
 
         def model(told: Told) -> Any:
             batch = told.answer.batch.id if told.answer else "none"
-            ids = [self._named(outcome) for outcome in told.answer.outcomes] if told.answer else ["none"] * len(wishes)
+            ids = [self.named(outcome) for outcome in told.answer.outcomes] if told.answer else ["none"] * len(wishes)
             return self._model.submit_batch(now, wishes, ids, batch)
 
         submission = self._sim.both(
@@ -96,7 +96,7 @@ class AgentCommands:
         for wish in wishes[:3]:
             self._submit_one(replace(wish, agent=f"late {wish.agent}"))
 
-    def _named(self, outcome: Any) -> str:
+    def named(self, outcome: Any) -> str:
         """The id that the core gave to a task that it accepted or kept as rejected."""
         task = outcome.task if isinstance(outcome, QueueFull) else outcome
         if not isinstance(task, Task):
@@ -145,6 +145,10 @@ class AgentCommands:
         target = self._chances.one_of([None, None, job.target if job else None, "target-0"])
         limit = self._chances.one_of([20, 150, 10**6]) if self._chances.under(0.2) else None
         self._go("resume", job.id if job else self.some_task_id(), target, limit)
+
+    def resume_one(self, task_id: str) -> None:
+        """Resume this one, with a higher limit of tokens."""
+        self._go("resume", task_id, None, 10**6)
 
     def resolve(self) -> None:
         self._go("resolve", self.some_task_id(), self._chances.one_of([None, b"resolved"]), self._chances.reason())

@@ -139,9 +139,12 @@ def figures_agree(core: Scheduler, model: Model) -> None:
     totals = Totals()
     add_to_totals(totals, core)
     add_to_totals(totals, core)
-    found = (totals.queued, totals.inflight, totals.parked, totals.retained, totals.namespaces)
     same("put aside", sorted(task.id for task in core._life.retention.aside), sorted(world.relations.aside))
+    named = core._life.children.named._of
+    found = {parent.id: {name: each.id for name, each in its.items()} for parent, its in named.items()}
+    same("children that are kept for their parents", found, world.relations.kept_children())
     retained = len(world.ended) + len(world.rejected) + len(world.relations.aside)
+    found = (totals.queued, totals.inflight, totals.parked, totals.retained, totals.namespaces)
     same("totals of two namespaces", found, (*(2 * each for each in (*load, parked, retained)), 2))
     for name in COUNTERS:
         same(f"{name} of two namespaces", getattr(totals.counters, name), 2 * world.counts[name])

@@ -10,6 +10,7 @@ Where docs/rules.md leaves an order open, the model does not choose: see `advanc
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from .model_agenda import agenda, bring_about, first_due, name_of
 from .model_agents import AgentModel
@@ -26,6 +27,7 @@ from .model_records import (
     Job,
     Machine,
     Refused,
+    Wish,
     lease_length,
 )
 from .model_streams import Streams
@@ -197,6 +199,32 @@ class Model(AgentModel):
         self.world.parks.record(now, job, key, came, len(name) + size)
         self.world.tell(now, "progressed", job, job.state)
         return len(steps), False
+
+    def submit_child(
+        self, now: float, host_id: str, task_id: str, token: int, name: str, wish: Wish, child_id: str
+    ) -> tuple[Job, bool]:
+        """Counts as a start, too, unless the task has the name; then nothing happens. `wish` has no name yet."""
+        relations, parent = self.world.relations, self._leased(now, host_id, task_id, token)
+        known = relations.child(parent, name)
+        if known is not None:
+            return known, True
+        agent = parent.wish.agent
+        if wish.agent not in ("", agent) or wish.parent not in (None, parent.id) or wish.key or wish.unique:
+            raise Refused("bad_request")
+        policy = wish.on_parent_end or "cancel"
+        wish = replace(wish, agent=agent, parent=parent.id, child_name=name, on_parent_end=policy)
+        child = self.submit(now, wish, child_id, known=agent)
+        assert isinstance(child, Job)
+        parent.children = (*parent.children, child.id)
+        self._begun(now, host_id, task_id, token)
+        self.world.tell(now, "progressed", parent, parent.state)
+        return child, False
+
+    def fetch_child(self, now: float, host_id: str, task_id: str, token: int, name: str) -> Job:
+        child = self.world.relations.child(self._leased(now, host_id, task_id, token), name)
+        if child is None:
+            raise Refused("not_found", "child not found")
+        return child
 
     def park(self, now: float, host_id: str, task_id: str, token: int, waits: tuple[Asked, ...], keeps: bool) -> Job:
         """Counts as a start, too; it may be repeated until the task is handed out again."""

@@ -31,10 +31,12 @@ class AgentModel:
         batch: str | None = None,
         after: tuple[str, ...] = (),
         inputs: tuple[str, ...] = (),
+        known: str | None = None,
     ) -> Job | Twin:
         """Admission; a refused task is kept under the same id. A repeat is answered with the first task.
 
-        It comes `after` these tasks and `inputs`, and those that the wish names.
+        It comes `after` these tasks and `inputs`, and those that the wish names, of which those of one agent may be
+        `known` alone.
         """
         first = self._first_under(wish)
         if first is not None:
@@ -43,7 +45,7 @@ class AgentModel:
         inputs = (*wish.inputs, *inputs)
         after = tuple(dict.fromkeys([*wish.after, *after, *inputs]))
         self.world.relations.check_parent(wish)
-        self.world.relations.check(after, inputs)
+        self.world.relations.check(after, inputs, known)
         replaces = self.world.relations.conflict(now, wish, after, has_room_for(self.world, wish.target))
         if isinstance(replaces, Twin):
             return replaces

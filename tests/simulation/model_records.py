@@ -95,6 +95,7 @@ class Wish:
     inputs: tuple[str, ...] = ()
     input_places: tuple[int, ...] = ()
     on_parent_end: str | None = None
+    child_name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,8 @@ class Job:
     It was last parked under that token; then so much was `left` of a default deadline.
     It waits, or waited, for `waits`, of which it has `met` others, and `keeps` its target until it is handed out. It
     has `heard` events of these names, up to these numbers.
+    It waits, or waited, for `waits`, of which it has `met` others, and `keeps` its target until it is handed out.
+    It has submitted `children` by name, which it keeps no more once its own time `is_over`.
     """
 
     id: str
@@ -239,6 +242,8 @@ class Job:
     parked_at: float | None = None
     parked_under: int | None = None
     heard: dict[str, int] = field(default_factory=dict)
+    children: tuple[str, ...] = ()
+    is_over: bool = False
 
     @property
     def priority(self) -> int:

@@ -1,6 +1,6 @@
-"""How tasks stand to others in the model: what comes after what, what ends with what, and who has which unique key.
+"""How tasks stand to others in the model: what comes after what, what ends with what, who has which unique key or name.
 
-Written from docs/rules.md (Predecessors, Parents, Unique keys) alone; every question is a look at all tasks.
+Written from docs/rules.md (Predecessors, Parents, Children, Unique keys) alone; every question is a look at all tasks.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Relations:
 
     # Predecessors
 
-    def check(self, after: tuple[str, ...], inputs: tuple[str, ...]) -> None:
-        """All that a task names must be there, and not have been rejected."""
+    def check(self, after: tuple[str, ...], inputs: tuple[str, ...], agent: str | None = None) -> None:
+        """All that a task names must be there, perhaps of this agent, and not have been rejected."""
         for task_id in after:
             job, field = self._world.tasks.get(task_id), "inputs" if task_id in inputs else "after"
-            if job is None:
+            if job is None or agent not in (None, job.wish.agent):
                 raise Refused("not_found", f"{field}: task {task_id} not found")
             if job.state == "rejected":
                 raise Refused("conflict", f"{field}: task {task_id} was rejected")
@@ -72,7 +72,7 @@ class Relations:
         """True if a task is retained since one that was not queued yet comes after it, or one has it as an input."""
         tasks = self._world.tasks.values()
         is_input = any(job.id in each.inputs for each in tasks if each.state not in ("done", "cancelled", "rejected"))
-        is_input = is_input or bool(self.orphans(job))
+        is_input = is_input or bool(self.orphans(job)) or self.is_kept_child(job)
         return is_input or any(job.id in each.after for each in tasks if self.follows(each))
 
     def overdue(self) -> list[Job]:
@@ -137,14 +137,38 @@ class Relations:
         if job.state == "failed" and (parent is None or parent.state in ENDED):
             job.ends_with = None
 
+    # Children
+
+    def child(self, parent: Job, name: str) -> Job | None:
+        """The last child that a task has submitted under a name, if it is there."""
+        its = [self._world.tasks[task_id] for task_id in parent.children if task_id in self._world.tasks]
+        return next((job for job in reversed(its) if job.wish.child_name == name), None)
+
+    def is_kept_child(self, job: Job) -> bool:
+        """True if a task is the child of one that may run again, and whose own time is not over."""
+        parent = self._world.tasks.get(job.wish.parent or "")
+        if parent is None or job.wish.child_name is None or parent.state in ("done", "cancelled", "rejected"):
+            return False
+        return not parent.is_over and self.child(parent, job.wish.child_name) is job
+
+    def kept_children(self) -> dict[str, dict[str, str]]:
+        """By parents the children that are kept for these, by their names."""
+        kept: dict[str, dict[str, str]] = {}
+        for job in self._world.tasks.values():
+            if self.is_kept_child(job):
+                kept.setdefault(job.wish.parent or "", {})[job.wish.child_name or ""] = job.id
+        return kept
+
     # Retention
 
     def put_aside(self, job: Job) -> bool:
-        """Put a task aside whose turn to be forgotten it is, if others wait for it."""
+        """Put a task aside whose turn to be forgotten it is, if others wait for it. It keeps no children any more."""
         if not self.awaited(job):
             return False
         self._world.ended.remove(job.id)
         self.aside.append(job.id)
+        job.is_over = True
+        self.let_go()
         return True
 
     def seen_aside(self, now: float, aside: Collection[str]) -> None:
@@ -169,6 +193,7 @@ class Relations:
 
     def retain_no_more(self, task_id: str) -> None:
         """A task has left its end."""
+        self._world.tasks[task_id].is_over = False
         for kept in (self._world.ended, self.aside):
             if task_id in kept:
                 kept.remove(task_id)

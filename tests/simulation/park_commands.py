@@ -54,7 +54,7 @@ class ParkCommands:
         if chance < (0.5 if any_held else 0.05):
             self._park()
         elif chance < 0.55 and self._parked:
-            self._report(*self._dice.choice(self._parked[-4:]))
+            self.report(*self._dice.choice(self._parked[-4:]))
         elif chance < 0.9:
             self._answer()
         else:
@@ -70,7 +70,7 @@ class ParkCommands:
             # What is asked again may have another time, another default, and name other tasks.
             asked += [self._wait(lease.task, wait.kind, wait.name) for wait in job.waits if dice.random() < 0.6]
         waits = {wait.key: wait for wait in asked}
-        self._report(lease, tuple(waits.values()), dice.random() < 0.7)
+        self.report(lease, tuple(waits.values()), dice.random() < 0.7)
 
     def _some_lease(self) -> Lease:
         """Mostly one that is held, often of a task that was parked before, or of a target."""
@@ -111,7 +111,7 @@ class ParkCommands:
             some.append(dice.choice([*strangers[-3:], "tsk_nope"]))
         return tuple(some)
 
-    def _report(self, lease: Lease, waits: tuple[Asked, ...], keeps: bool) -> None:
+    def report(self, lease: Lease, waits: tuple[Asked, ...], keeps: bool) -> None:
         now, given = self._sim.now, self._sim.given
         job = self._model.world.tasks.get(lease.task)
         before = None if job is None else (job.state, job.token)

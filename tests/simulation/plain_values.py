@@ -19,6 +19,7 @@ from taskyard_server.core.runs.steps import TakenStep
 from taskyard_server.core.stats import Counters
 from taskyard_server.core.streams import Welcome
 from taskyard_server.core.task import NO_EXTRAS, Existing, Submission, Task
+from taskyard_server.core.task_ids import order_of
 from taskyard_server.core.task_options import (
     AfterPolicy,
     IdempotencyKey,
@@ -78,6 +79,8 @@ FIELDS: Final = (
     "priority",
     "ends with",
     "park",
+    "child name",
+    "children",
 )
 
 NO_LEASE: Final = (None,) * 8
@@ -119,6 +122,8 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.priority,
         task.options.parent_id if task.options.extras.on_parent_end == "cancel" else None,
         None if (park := task.history.park) is None else (*park[:2], [*map(tuple, park.waits)], *park[3:]),
+        task.options.extras.child_name,
+        [*task.history.children],
     )
 
 
@@ -171,6 +176,8 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.priority,
         job.ends_with,
         _park_of(job),
+        job.wish.child_name,
+        [*map(order_of, job.children)],
     )
 
 
@@ -325,6 +332,7 @@ def to_extras(wish: Wish) -> TaskExtras:
         inputs=tuple([(f"n{number}", task_id) for number, task_id in enumerate(wish.inputs)]),
         input_indexes=tuple([(f"p{number}", place) for number, place in enumerate(wish.input_places)]),
         on_parent_end=None if wish.on_parent_end is None else OnParentEnd(wish.on_parent_end),
+        child_name=wish.child_name,
     )
     return NO_EXTRAS if extras == NO_EXTRAS else extras
 

@@ -1,4 +1,4 @@
-"""What comes after or ends with what, and who has which unique key, recounted from the tasks of a `Scheduler` alone."""
+"""What comes after, ends with or is named by what, and who has which unique key, recounted from the tasks alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def recount_relations(core: Scheduler) -> None:
         "followers that are older", [task for task, its in waiting.items() for each in its if each.seq >= task.seq], []
     )
     ending = _recount_parent_ends(core, tasks)
-    for_nobody = [task.id for task in life.retention.aside if task not in followers and task not in ending]
+    needed = ending | {each for its in _recount_children(core, tasks).values() for each in its.values()}
+    for_nobody = [task.id for task in life.retention.aside if task not in followers and task not in needed]
     same("put aside for nobody", for_nobody, [])
     if predecessors.next_due() is None:
         clear = {task for task in waiting if not predecessors.holds_back(task)}
@@ -70,3 +71,19 @@ def _recount_parent_ends(core: Scheduler, tasks: list[Task]) -> set[Task]:
     same("what ends with its parent", {name: {*its} for name, its in ends.bound.items()}, bound)
     same("what is to end with its parent", {parent: {*its} for parent, its in ends.ending.items()}, ending)
     return {*ending}
+
+
+def _recount_children(core: Scheduler, tasks: list[Task]) -> dict[Task, dict[str, Task]]:
+    """Check which children tasks have by name, but for failed ones that keep none any more. They by their parents."""
+    known = {task.seq: task for task in tasks}
+    children: dict[Task, dict[str, Task]] = {}
+    for parent in tasks:
+        its = [known[seq] for seq in parent.history.children if seq in known]
+        same(f"children of {parent.id}", [each.options.parent_id for each in its], [parent.id] * len(its))
+        if its and parent.state not in ("done", "cancelled", "rejected"):
+            children[parent] = {each.options.extras.child_name or "": each for each in its}
+    named = core._life.children.named._of
+    for parent in [parent for parent in children if parent.state == "failed" and parent not in named]:
+        del children[parent]
+    same("children by name", named, children)
+    return children

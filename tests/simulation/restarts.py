@@ -176,6 +176,7 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
         host.reported_status = host.figures = None
         host.losses, host.rested_at, host.rests_until = 0, -inf, None
     for job in world.tasks.values():
+        job.is_over = False
         if job.own_secs is None and job.deadline is not None:
             job.deadline += stood_still
         if job.state in FLYING:

@@ -23,6 +23,7 @@ from taskyard_server.core.scheduler import Scheduler
 from .agent_commands import AgentCommands
 from .agreement import agree, figures_agree
 from .artifact_commands import ArtifactCommands
+from .child_commands import ChildCommands
 from .counter_watch import Watch
 from .event_commands import EventCommands
 from .explanations import explained
@@ -154,6 +155,8 @@ class Simulation:
         self._parts = (agents, hosts, self._streams, self._operations, self._output, self._artifacts)
         self._sending = EventCommands(self)
         self._parts = (*self._parts, self._recording, self._parks, self._sending)
+        self._children = ChildCommands(self, agents, hosts, self._parks)
+        self._parts = (*self._parts, self._recording, self._parks, self._children)
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {
@@ -198,6 +201,8 @@ class Simulation:
             self._parks.act()
         elif self._sending.wants():
             self._sending.send()
+        elif self._children.wants():
+            self._children.act()
         elif self._operations.wants():
             self._operations.act()
         else:
@@ -360,7 +365,8 @@ class Simulation:
         looks = {host.id: host.silence_at for host in self.core.hosts if host.silence_at is not None}
         # What is looked at may come to nothing, and so may the turn of a task that others wait for.
         predecessors = self.core._life.predecessors
-        silent = MANY if predecessors.followers or predecessors.next_due() is not None else 0
+        is_kept = predecessors.followers or self.core._life.children.named._of
+        silent = MANY if is_kept or predecessors.next_due() is not None else 0
         armed = {task.id for tasks in self.core._life.pending.delayed._due.values() for task in tasks}
         self.model.world.relations.armed = armed
         checks = silent + len(looks) + sum(host.forget_at is not None for host in self.core.hosts)

@@ -95,6 +95,7 @@ def nothing_stays(core: Scheduler, now: float) -> None:
         ("keys", [*life.tasks.by_key]),
         ("past keys", [None] * len(life.past_keys)),
         ("followers", [*life.predecessors._waiting, *life.predecessors.followers, *life.retention.aside]),
+        ("children by name", [*life.children.named._of]),
         ("unique keys", [None] * len(life.unique_keys)),
         ("batches", [*life.tasks.batches._batches]),
         ("targets", [*life.targets._targets]),

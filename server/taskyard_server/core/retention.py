@@ -139,9 +139,9 @@ class Retention:
 
     def retain(self, task: Task) -> None:
         """Retain a task that has ended."""
-        self.ended.add(task)
         if task.state is not FAILED:
             self._life.children.named.let_go(task)
+        self.ended.add(task)
 
     def retain_rejected(self, now: float, task: Task) -> None:
         """Retain a task that was rejected, among the newest `max_queue_size` of these."""
