@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from taskyard_server.core.names import Names
@@ -11,7 +11,7 @@ from .known_tasks import known_of
 
 if TYPE_CHECKING:
     from taskyard_server.core.runs.inputs import TaskInput
-    from taskyard_server.core.task import Submission, Task
+    from taskyard_server.core.task import Submission, Task, TaskState
 
     from .namespaces import Namespaces
 
@@ -39,12 +39,10 @@ class ChildCommands:
     ) -> T:
         """Submit a child of a task under its lease; answers once it is kept. Raises as `ChildTasks.submit`."""
         self._namespaces.require_room()
+        extras = submission.options.extras
+        past = await self._past(namespace, task_id, submission) if extras.after or extras.inputs else {}
+        # Not before: while the store was read, the namespace may have gone to another owner.
         state = self._namespaces.get_for_command(namespace, "runtime host")
-        extras, past = submission.options.extras, {}
-        parent = state.scheduler.find(task_id)
-        if parent is not None and (extras.after or extras.inputs):
-            agents = Names(frozenset((parent.agent_id,)))
-            past = dict((await known_of(state, self._namespaces.history, [submission], agents)).past)
 
         def command() -> T:
             children = state.scheduler.children
@@ -71,3 +69,12 @@ class ChildCommands:
             return show(children.find(self._now(), host_id, task_id, token, name, own_only=own_only))
 
         return await self._barrier.give(state, command)
+
+    async def _past(self, namespace: str, task_id: str, submission: Submission) -> Mapping[str, TaskState]:
+        """How those ended that a child comes after and that have left memory."""
+        state = self._namespaces.get(namespace, "runtime host")
+        parent = state.scheduler.find(task_id)
+        if parent is None:
+            return {}
+        agents = Names(frozenset((parent.agent_id,)))
+        return (await known_of(state, self._namespaces.history, [submission], agents)).past
