@@ -65,6 +65,8 @@ class RestartingSimulation(Simulation):
             if self._lost_from is None and self._restart_at - self.steps < 8 and self._dice.random() < 0.2:
                 # What follows will be lost.
                 self._commit()
+                # The store knows of hosts that were forgotten in this step.
+                self.model.forget_vanished(self.now, [host.id for host in self.core.hosts])
                 self._lost_from = deepcopy(self.model)
             return
         if self._lost_from is None:

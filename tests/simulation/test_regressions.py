@@ -9,6 +9,7 @@ import pytest
 
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.retention import RetainedTasks
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import Submission
@@ -58,3 +59,17 @@ def test_a_stream_that_is_not_too_silent_by_new_time_outs_is_handed_tasks_again(
     assert core.dispatch(NOW + 2) == {}
     core.reconfigure(Limits())
     assert [lease.task for lease in core.dispatch(NOW + 2)[stream]] == [task]
+
+
+def test_a_task_that_is_retained_again_stands_behind_those_of_its_instant_though_one_between_has_ended_anew(core):
+    retained = RetainedTasks()
+    first, anew, second, back = [core.submit(NOW, Submission("a", "x")) for _ in range(4)]
+    for task in (first, anew, second, back):
+        core.cancel(NOW, task.id)
+    for task in (first, anew, second):
+        retained.add(task)
+    retained.remove(anew)
+    anew.over_at = NOW + 1
+    retained.add(anew)
+    retained.put_back(back)
+    assert [retained.pop() for _ in range(4)] == [first, second, back, anew]

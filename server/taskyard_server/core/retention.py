@@ -54,11 +54,13 @@ class RetainedTasks:
     def put_back(self, task: Task) -> None:
         """Add a task that was taken out as the oldest, before all that ended later."""
         task.retained = True
-        index, ended = 0, task.completed_at
-        assert ended is not None
+        ended, stale = (_ended_at(task), task.seq), dict(self._stale)
+        index = 0
         for each in self._entries:
-            # An entry that is stale may be that of a task which lives.
-            if each.completed_at is not None and (each.completed_at, each.seq) > (ended, task.seq):
+            if stale.get(each):
+                # It stands where the task ended before, which may live now, or have ended anew.
+                stale[each] -= 1
+            elif (_ended_at(each), each.seq) > ended:
                 break
             index += 1
         self._entries.insert(index, task)
