@@ -181,7 +181,6 @@ class Job:
     It was last parked under that token; then so much was `left` of a default deadline.
     It waits, or waited, for `waits`, of which it has `met` others, and `keeps` its target until it is handed out. It
     has `heard` events of these names, up to these numbers.
-    It waits, or waited, for `waits`, of which it has `met` others, and `keeps` its target until it is handed out.
     It has submitted `children` by name, which it keeps no more once its own time `is_over`.
     """
 

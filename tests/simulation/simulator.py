@@ -154,9 +154,8 @@ class Simulation:
         self._parks = ParkCommands(self, agents, hosts, self._recording)
         self._parts = (agents, hosts, self._streams, self._operations, self._output, self._artifacts)
         self._sending = EventCommands(self)
-        self._parts = (*self._parts, self._recording, self._parks, self._sending)
         self._children = ChildCommands(self, agents, hosts, self._parks)
-        self._parts = (*self._parts, self._recording, self._parks, self._children)
+        self._parts = (*self._parts, self._recording, self._parks, self._sending, self._children)
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {
