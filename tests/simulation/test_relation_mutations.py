@@ -117,10 +117,10 @@ RESTARTS: dict[str, list[Edit]] = {
         (Predecessors, "restore", "self._look_at(now, task)", "pass"),
     ],
     "a restart forgets inputs": [
-        (Restoring, "_note_inputs", "self._with_inputs.append(task)", "pass"),
+        (Restoring, "_note_relations", "self._with_inputs.append(task)", "pass"),
     ],
     "a restart forgets the inputs of failed tasks": [
-        (Restoring, "_note_inputs", " or task.state is FAILED", ""),
+        (Restoring, "_note_relations", " or task.state is FAILED", ""),
     ],
     "a lease that lives on has no inputs": [
         (Restoring, "finish", "task.lease.inputs = life.predecessors.inputs[task]", "pass"),
