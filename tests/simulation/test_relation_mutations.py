@@ -70,7 +70,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Retention, "_evict", "life.predecessors.let_inputs_go(task)", "pass"),
     ],
     "a task that others wait for is forgotten": [
-        (Retention, "_evict", "task in followers", "False"),
+        (Retention, "_is_needed", "task in followers", "False"),
     ],
     "a task that others waited for is kept for ever": [
         (Retention, "let_go", "self.ended.put_back(task)", "pass"),
