@@ -69,7 +69,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Scheduler, "resume", "self._life.children.ends.require_settled(task)", "pass"),
     ],
     "a parent is forgotten before its children are cancelled": [
-        (Retention, "_evict", "task in ending", "False"),
+        (Retention, "_is_needed", "task in ending", "False"),
     ],
     "a parent whose children have ended is kept for ever": [
         (ParentEnds, "unbind", "self.on_let_go(parent)", "pass"),
