@@ -4,7 +4,7 @@ import pytest
 
 from taskyard_server.core.errors import BadRequest, Conflict, LeaseLost, NotFound, Unavailable
 from taskyard_server.core.figures.figures import stats_of
-from taskyard_server.core.history import RetryPolicy
+from taskyard_server.core.history import RetryPolicy, Wait
 
 
 @pytest.fixture
@@ -25,7 +25,11 @@ def fail(yard, lease, tokens):
     yard.fail(lease, tokens=tokens)
 
 
-REPORTS = [progress, complete, fail]
+def park(yard, lease, tokens):
+    yard.park(lease, Wait("time", f"nap {tokens}", yard.now + 5), tokens=tokens)
+
+
+REPORTS = [progress, complete, fail, park]
 
 
 @pytest.mark.parametrize("report", REPORTS)
@@ -36,7 +40,7 @@ def test_a_task_over_its_budget_fails_by_every_kind_of_report(yard, report):
     assert task.lease is None
 
 
-@pytest.mark.parametrize(("report", "state"), list(zip(REPORTS, ["running", "done", "failed"], strict=True)))
+@pytest.mark.parametrize(("report", "state"), list(zip(REPORTS, ["running", "done", "failed", "parked"], strict=True)))
 def test_the_whole_budget_may_be_used(yard, report, state):
     task = yard.submit(token_limit=100)
     report(yard, yard.start_one(), 100)
@@ -303,3 +307,14 @@ def test_the_event_of_a_resume_has_the_new_limit_and_earlier_events_keep_theirs(
     (event,) = yard.scheduler.take_events()
     assert (event.state, event.history.token_limit, event.history.run) == ("queued", 200, 2)
     assert {each.history.token_limit for each in earlier} == {None}
+
+
+def test_what_the_runs_between_two_parks_use_is_added_up(yard):
+    task = yard.submit(token_limit=100)
+    park(yard, yard.start_one(), 60)
+    yard.pass_time(6)
+    park(yard, yard.start_one(), 40)
+    assert (task.state, task.history.tokens_used) == ("parked", 100)
+    yard.pass_time(6)
+    park(yard, yard.start_one(), 1)
+    assert (task.state, task.error, task.history.tokens_used) == ("failed", "token limit exceeded", 101)

@@ -136,10 +136,10 @@ class Yard:
     def release(self, lease: Lease) -> Task:
         return self.scheduler.reports.release(self.now, lease.host.id, lease.task.id, lease.token)
 
-    def park(self, lease: Lease, *waits: Wait, keeps_target: bool = True) -> Task:
+    def park(self, lease: Lease, *waits: Wait, tokens: int | None = None, keeps_target: bool = True) -> Task:
         """The host lets its task wait for any of these."""
         return self.scheduler.reports.park(
-            self.now, lease.host.id, lease.task.id, lease.token, waits, keeps_target=keeps_target
+            self.now, lease.host.id, lease.task.id, lease.token, waits, tokens, keeps_target=keeps_target
         )
 
     def answer(self, task: Task, question: str, result: bytes | None = b"yes", by: str | None = "bob") -> Task:

@@ -227,6 +227,16 @@ class Model(AgentModel):
         return child
 
     def park(self, now: float, host_id: str, task_id: str, token: int, waits: tuple[Asked, ...], keeps: bool) -> Job:
+    def park(
+        self,
+        now: float,
+        host_id: str,
+        task_id: str,
+        token: int,
+        waits: tuple[Asked, ...],
+        tokens: int | None,
+        keeps: bool,
+    ) -> Job:
         """Counts as a start, too; it may be repeated until the task is handed out again."""
         self.world.heard(now, host_id)
         parks = self.world.parks
@@ -235,7 +245,11 @@ class Model(AgentModel):
             return repeated
         parks.check(self._leased(now, host_id, task_id, token), waits)
         job = self._begun(now, host_id, task_id, token)
-        parks.park(now, job, waits, keeps)
+        self._use(job, tokens)
+        if tokens is not None and job.is_over_budget():
+            self.world.end(now, job, "failed", OVER_BUDGET)
+        else:
+            parks.park(now, job, waits, keeps)
         return job
 
     def answer(self, now: float, task_id: str, name: str, result: bytes | None, by: str | None) -> Job:

@@ -43,6 +43,7 @@ class ParkCommands:
         self._core, self._model = simulation.core, simulation.model
         self._agents, self._hosts, self._recording = agents, hosts, recording
         self._dice = Random(f"parks of {simulation.seed} from {simulation.steps}")
+        self._tokens = Random(f"tokens of parks of {simulation.seed} from {simulation.steps}")
         self._parked: list[tuple[Lease, tuple[Asked, ...], bool]] = []
 
     def wants(self) -> bool:
@@ -117,11 +118,12 @@ class ParkCommands:
         before = None if job is None else (job.state, job.token)
         asked_again = set() if job is None else {wait.key for wait in job.waits} & {wait.key for wait in waits}
         core_waits = tuple([Wait(*wait) for wait in waits])
+        tokens = self._tokens.choice([None, None, 10, 60, 200])
         answer = self._sim.both(
             "park",
-            (*lease, waits, keeps),
-            lambda: self._core.reports.park(now, *lease, core_waits, keeps_target=keeps),
-            lambda _: self._model.park(now, *lease, waits, keeps),
+            (*lease, waits, tokens, keeps),
+            lambda: self._core.reports.park(now, *lease, core_waits, tokens, keeps_target=keeps),
+            lambda _: self._model.park(now, *lease, waits, tokens, keeps),
         )
         if answer is None or job is None:
             return

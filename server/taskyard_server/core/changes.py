@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .events import EventKind
-from .task import CANCELLED, DONE, FAILED, PENDING, REJECTED
+from .task import CANCELLED, DONE, FAILED, PARKED, PENDING, REJECTED
 
 if TYPE_CHECKING:
     from .agents import AgentFigures
@@ -115,8 +115,8 @@ class Changes:
                 if event.before is FAILED:
                     self.reopened[task] = None
                     self.agents[task.agent.figures] = None
-                elif state is DONE or state is FAILED or state is CANCELLED or state is PENDING:
-                    # With a pending one another attempt has failed, which may have used tokens.
+                elif state is DONE or state is FAILED or state is CANCELLED or state is PENDING or state is PARKED:
+                    # What was done of a pending or a parked one may have used tokens.
                     self.agents[task.agent.figures] = None
             elif kind is EventKind.PROGRESSED:
                 tasks[task] = None

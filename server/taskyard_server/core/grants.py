@@ -139,10 +139,8 @@ class Grants:
                 lease.start_by = now + self._life.limits.start_timeout_secs
 
     def park(self, now: float, task: Task, park: Park) -> None:
-        """Let a task wait without its lease. It counts as the start; neither the delivery nor an attempt counts."""
+        """Let a running task wait without its lease; neither the delivery nor an attempt counts."""
         life = self._life
-        if task.state is ASSIGNED:
-            self.begin(now, task, is_over=True)
         before = life.transition(task, PARKED, None)
         task.history = task.history._replace(park=park)
         task.deliveries -= 1

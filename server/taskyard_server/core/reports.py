@@ -121,7 +121,8 @@ class Reports:
                 report.retry_after_secs,
             )
         if kind is PARKED_REPORT:
-            return self.park(now, host_id, task_id, token, report.waits, keeps_target=report.keeps_target)
+            waits, keeps_target = report.waits, report.keeps_target
+            return self.park(now, host_id, task_id, token, waits, report.tokens, keeps_target=keeps_target)
         return self._release_or_stop(now, host_id, task_id, token, report.retry_after_secs, report.code)
 
     def start(self, now: float, host_id: str, task_id: str, token: int) -> Task:
@@ -271,12 +272,21 @@ class Reports:
         return task
 
     def park(
-        self, now: float, host_id: str, task_id: str, token: int, waits: tuple[Wait, ...], *, keeps_target: bool = True
+        self,
+        now: float,
+        host_id: str,
+        task_id: str,
+        token: int,
+        waits: tuple[Wait, ...],
+        tokens: int | None = None,
+        *,
+        keeps_target: bool = True,
     ) -> Task:
         """Let a task wait without its lease; it is queued again at once if something has come already.
 
-        It may be repeated, since its answer may have been lost. It counts as the start. Raises `NotFound`, also for the
-        end of a task that is neither of the same agent nor below it, `LeaseLost`, `TooLarge` and `Unavailable`.
+        Over its budget it fails instead. It may be repeated, since its answer may have been lost. It counts as the
+        start. Raises `NotFound`, also for the end of a task that is neither of the same agent nor below it,
+        `LeaseLost`, `TooLarge` and `Unavailable`.
         """
         self._life.liveness.heard(now, self._hosts.get(host_id))
         known = self._life.tasks.get(task_id)
@@ -290,8 +300,14 @@ class Reports:
             if other is not None and other.agent is not task.agent and other.options.parent_id != task.id:
                 raise NotFound(f"waits: task {each} not found")
         parks = self._life.parks
-        self._life.grants.park(now, task, parks.new_park(now, task, waits, keeps_target=keeps_target))
-        parks.wait(now, task)
+        park = parks.new_park(now, task, waits, keeps_target=keeps_target)
+        if task.state is ASSIGNED:
+            self._life.grants.begin(now, task, is_over=True)
+        if tokens is not None and self._life.attempts.use_tokens(task, tokens):
+            self._life.finish(now, task, FAILED, None, OVER_BUDGET)
+        else:
+            self._life.grants.park(now, task, park)
+            parks.wait(now, task)
         return task
 
     def release(

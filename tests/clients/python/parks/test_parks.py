@@ -112,6 +112,25 @@ async def test_a_slot_is_free_meanwhile(yard):
     assert await task.result() is None
 
 
+async def test_tokens_that_are_used_before_a_park_are_counted(yard):
+    async def work(task):
+        await task.step("model", model, task, 60)
+        await task.sleep(60)
+        await task.step("again", model, task, 50)
+        await task.ask("go", "Go?")
+
+    async def model(task, tokens):
+        task.tokens_used = (task.tokens_used or 0) + tokens
+
+    yard.host({"work": work})
+    task = await yard.client.submit("work", token_limit=100)
+    await yard.advance()
+    assert ((await task.task()).state, (await task.task()).tokens_used) == (TaskState.PARKED, 60)
+    await yard.advance(seconds=60)
+    ended = await task.task()
+    assert (ended.state, ended.error, ended.tokens_used) == (TaskState.FAILED, "token limit exceeded", 110)
+
+
 async def test_a_parent_joins_its_children(yard):
     async def parent(task):
         children = [await task.step(f"child {name}", submit, name) for name in "ab"]
