@@ -15,6 +15,7 @@ from taskyard.v1 import batch_pb2, schedule_pb2
 from taskyard.v1 import task_pb2 as pb
 
 from .action import Action, I
+from .hosting.child_work import Child
 from .records.submitted import Submitted
 from .records.tasks import Task
 from .retry_policy import RetryPolicy
@@ -404,7 +405,7 @@ def _task_id(task: Predecessor, field_name: str) -> str:
     match task:
         case str():
             return task
-        case Submitted() | Task():
+        case Submitted() | Task() | Child():
             return task.id
         case NewTask():
             raise ValueError(

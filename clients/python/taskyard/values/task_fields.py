@@ -14,10 +14,11 @@ from .choices import AfterPolicy, OnConflict, OnParentEnd, OnTargetFailure, Uniq
 from .payloads import Payload
 
 if TYPE_CHECKING:
+    from taskyard.hosting.child_work import Child
     from taskyard.new_tasks import NewTask
 
-Predecessor: TypeAlias = "str | Submitted | Task | NewTask"
-"""A task to come after, or an input: its id, its handle, or a task of the same batch."""
+Predecessor: TypeAlias = "str | Submitted | Task | Child[Any] | NewTask"
+"""A task to come after, or an input: its id, its handle, a child, or a task of the same batch."""
 
 TEXT: Final = (str,)
 TIME: Final = (datetime, timedelta)

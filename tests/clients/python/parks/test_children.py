@@ -83,6 +83,20 @@ async def test_children_end_with_their_parent_unless_told_otherwise(yard):
     assert states == {"one": TaskState.CANCELLED, "two": TaskState.PENDING}
 
 
+async def test_the_results_of_children_are_handed_on_to_another_child(yard):
+    async def work(task):
+        parts = [await task.child(name, "part", params={"n": n}) for n, name in enumerate("ab")]
+        summed = await task.child("sum", "sum", inputs={part.name: part for part in parts}, after=parts)
+        return await summed.result()
+
+    yard.host({"work": work, "part": lambda task: task.params["n"] + 1, "sum": add}, slots=1)
+    assert await (await yard.client.submit("work")).result() == 3
+
+
+def add(_task, *, a: int, b: int) -> int:
+    return a + b
+
+
 async def test_what_is_no_child_is_an_error_of_the_handler(yard):
     async def work(task):
         with pytest.raises(BadRequest, match="name: must have 1 to 128"):
