@@ -27,14 +27,14 @@ crawl = Action[Page, Links]("crawl")
 
 def plainly(task: RunningTask) -> list[str]:
     """Have two children, and hand on what they found."""
-    pages = [task.child(f"page-{name}", crawl, Page(name)).value for name in "ab"]
+    pages = [task.child(f"page-{name}", crawl, Page(name)).value for name in task.params.get("names", "ab")]
     task.join(pages)
     return [url for page in pages for url in page.result().value.urls]
 
 
 async def awaited(task: RunningTask) -> list[str]:
     """The same of an async function, which waits for all at once."""
-    pages = [await task.child(f"page-{name}", crawl, Page(name)) for name in "ab"]
+    pages = [await task.child(f"page-{name}", crawl, Page(name)) for name in task.params.get("names", "ab")]
     found = await asyncio.gather(*[page.result() for page in pages])
     return [url for links in found for url in links.urls]
 

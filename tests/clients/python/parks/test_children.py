@@ -27,6 +27,16 @@ async def test_a_parent_has_the_results_of_its_children_on_one_slot(yard, handle
     assert (await task.task()).attempts == ()
 
 
+@pytest.mark.parametrize("runs_in", ["loop", "thread"])
+async def test_four_parents_on_four_slots_have_the_results_of_sixteen_children(yard, runs_in):
+    yard.host(family.host_of(family.awaited if runs_in == "loop" else family.plainly, runs_in, slots=4))
+    parents = [await yard.client.submit("work", params={"names": "abcd"}) for _ in range(4)]
+    found = [f"{name}/{number}" for name in "abcd" for number in range(2)]
+    assert [await parent.result() for parent in parents] == [found] * 4
+    children = [each async for each in yard.client.list() if each.child_name]
+    assert [(len(children), each.state) for each in children] == [(16, TaskState.DONE)] * 16
+
+
 async def test_a_later_attempt_finds_its_children_again(yard):
     ids = []
 
