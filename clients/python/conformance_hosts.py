@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from conformance_workers import Outcome
 
-from taskyard import ActionFailed, Client, Host, NotFound, RunningTask
+from taskyard import ActionFailed, Child, ChildFailed, Client, Host, NotFound, RunningTask
 from taskyard.action import Action
 from taskyard.hosting.failing import Retry
 
@@ -177,6 +177,26 @@ async def _steps(task: RunningTask) -> Any:
     return {"done": done, "attempts": attempts, "bytes": sizes}
 
 
+async def _children(task: RunningTask) -> Any:
+    params = task.params
+    action = params.get("action", "echo")
+    children = [await task.child(name, action, params={"n": place}) for place, name in enumerate(params["names"])]
+    ids = [each.id for each in children]
+    first = await task.step("ids", lambda: ids)
+    if params.get("fail") and task.attempt == 1:
+        raise ActionFailed("again")
+    if params.get("join"):
+        await task.join(children, name="all")
+    return {"results": [await _result_of(each) for each in children], "ids_differ": len({*first, *ids})}
+
+
+async def _result_of(child: Child[Any]) -> Any:
+    try:
+        return await child.result()
+    except ChildFailed as failed:
+        return {"child": failed.name, "state": failed.state}
+
+
 async def _crash(task: RunningTask) -> Any:
     raise RuntimeError(task.params["text"])
 
@@ -189,6 +209,7 @@ ACTIONS: Final = {
     "artifact": _artifact,
     "take": _take,
     "steps": _steps,
+    "children": _children,
     "crash": _crash,
     "progress": _progress,
 }
