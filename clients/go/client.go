@@ -89,13 +89,7 @@ type Submitted struct {
 // different task or the unique key is taken, and [CodeNotFound] for a task in After or Inputs. After [CodeUnavailable],
 // [CodeDeadlineExceeded] and [CodeCancelled] the task may exist.
 func (c *Client) Submit(ctx context.Context, task NewTask, options ...SubmitOption) (*Submitted, error) {
-	request, err := task.message(ctx, c.agentID)
-	if err == nil && len(task.AfterIndexes) > 0 {
-		err = badRequest("after_indexes: is for the tasks of a batch")
-	}
-	if err == nil && len(task.InputIndexes) > 0 {
-		err = badRequest("input_indexes: is for the tasks of a batch")
-	}
+	request, err := task.singleMessage(ctx, c.agentID)
 	if err != nil {
 		return nil, err
 	}

@@ -52,16 +52,20 @@ func (t *RunningTask) fetchInputs(ctx context.Context) error {
 }
 
 func (t *RunningTask) fetchInput(ctx context.Context, name string, m *taskyardv1.Input) (*TaskInput, error) {
-	client, hostID := t.held.client, t.held.hostID
 	if m.GetOmitted() {
 		var err error
-		m, err = taskyardv1.NewInputServiceClient(client.conn).FetchInput(ctx, &taskyardv1.FetchInputRequest{
-			HostId: hostID, TaskId: t.ID, Name: name, FencingToken: float64(t.FencingToken),
+		m, err = taskyardv1.NewInputServiceClient(t.held.client.conn).FetchInput(ctx, &taskyardv1.FetchInputRequest{
+			HostId: t.held.hostID, TaskId: t.ID, Name: name, FencingToken: float64(t.FencingToken),
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
+	return t.inputOf(ctx, name, m)
+}
+
+// inputOf returns a task whose result is handed on, with that, also where it is an artifact: an input, or a child.
+func (t *RunningTask) inputOf(ctx context.Context, name string, m *taskyardv1.Input) (*TaskInput, error) {
 	input := &TaskInput{
 		TaskID: m.GetTaskId(), Result: anyOf(m.GetResult()), Output: payloadOf(m.GetOutput()), Error: m.GetError(),
 	}
@@ -71,7 +75,7 @@ func (t *RunningTask) fetchInput(ctx context.Context, name string, m *taskyardv1
 	for _, each := range m.GetArtifacts() {
 		input.Artifacts = append(input.Artifacts, *artifactOf(each))
 	}
-	input.held = newHeldArtifacts(client, hostID, t.held.lease, input.Artifacts)
+	input.held = newHeldArtifacts(t.held.client, t.held.hostID, t.held.lease, input.Artifacts)
 	input.held.input = name
 	ended, err := withResult(input.task(), func() ([]byte, error) { return input.ReadArtifact(ctx, resultArtifact) })
 	if err != nil {

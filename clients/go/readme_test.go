@@ -12,7 +12,7 @@ import (
 // Every snippet of the README is part of a file that is compiled, apart from the indentation.
 func TestSnippetsOfTheReadmeAreCompiled(t *testing.T) {
 	var compiled strings.Builder
-	for _, file := range []string{"example/agent/main.go", "example/host/main.go", "example_test.go"} {
+	for _, file := range []string{"example/agent/main.go", "example/host/main.go", "example/program/main.go", "example_test.go"} {
 		compiled.WriteString(flattened(string(must(os.ReadFile(file))(t))))
 	}
 	readme := string(must(os.ReadFile("README.md"))(t))

@@ -113,6 +113,8 @@ type Task struct {
 	RunTimeout time.Duration
 	// ParentID is the task whose work submitted this one, "" for none.
 	ParentID string
+	// ChildName is the name by which its parent has submitted it, see [RunningTask.Child]; "" otherwise.
+	ChildName string
 	// Input is the input where Params do not hold it exactly, else nil. DecodeParams reads either.
 	Input *Payload
 	// Output is what the handler returned where Result does not hold it exactly, else nil; also one that [Client.Wait] has
@@ -327,6 +329,17 @@ func (t NewTask) message(ctx context.Context, agentID string) (*taskyardv1.Submi
 	return request, t.addQueueing(request)
 }
 
+// singleMessage is message for a task that is not one of a batch.
+func (t NewTask) singleMessage(ctx context.Context, agentID string) (*taskyardv1.SubmitTaskRequest, error) {
+	if len(t.AfterIndexes) > 0 {
+		return nil, badRequest("after_indexes: is for the tasks of a batch")
+	}
+	if len(t.InputIndexes) > 0 {
+		return nil, badRequest("input_indexes: is for the tasks of a batch")
+	}
+	return t.message(ctx, agentID)
+}
+
 func (t NewTask) batchMessage(ctx context.Context) (*taskyardv1.BatchTask, error) {
 	if t.AgentID != "" || t.Agent != "" || t.CallbackURL != "" {
 		return nil, badRequest("a task of a batch has the agent and the callback of the batch")
@@ -370,7 +383,7 @@ func taskOf(m *taskyardv1.Task) *Task {
 		Hold: m.GetHold(), NotBefore: timeOf(m.GetNotBefore()), TokenLimit: m.GetTokenLimit(),
 		TokensUsed: m.GetTokensUsed(), Run: int(max(1, m.GetRun())), IdempotencyKey: m.GetIdempotencyKey(),
 		HostID: m.GetHostId(), Traceparent: m.GetTraceparent(), RunTimeout: fromMillis(m.GetRunTimeoutMs()),
-		ParentID: m.GetParentId(), Input: payloadOf(m.GetInput()), Output: payloadOf(m.GetOutput()), Code: m.GetCode(),
+		ParentID: m.GetParentId(), ChildName: m.GetChildName(), Input: payloadOf(m.GetInput()), Output: payloadOf(m.GetOutput()), Code: m.GetCode(),
 		Traceback: m.GetTraceback(), Steps: int(m.GetSteps()), Park: parkOf(m.GetPark()),
 	}
 	task.showQueueing(m)

@@ -25,8 +25,8 @@ const (
 )
 
 var (
-	// ErrParked is what an error of [RunningTask.Ask], [RunningTask.Sleep] and [RunningTask.Join] is, for
-	// [errors.Is], while nothing has come yet. The handler returns it, wrapped or not: then its task waits without a
+	// ErrParked is what an error of [RunningTask.Ask], [RunningTask.Sleep], [RunningTask.Join] and [Child.Result] is,
+	// for [errors.Is], while nothing has come yet. The handler returns it, wrapped or not: then its task waits without a
 	// host, and the handler begins again from its start once something came.
 	ErrParked = errors.New("the task is parked: its handler begins again once something came")
 	// ErrJoinTimeout is what the error of [RunningTask.Join] is, for [errors.Is], if the tasks have not ended in time.
@@ -148,8 +148,8 @@ func (t *RunningTask) Sleep(ctx context.Context, duration time.Duration, name st
 
 // Join waits for the end of tasks without a lease and without a slot, as [RunningTask.Ask] waits for an answer: at
 // most 10,000 tasks, which are children of this task, or of its agent. It returns nil once all have ended, in
-// whatever way; [Client.Get] tells in which. Submit them in steps that return their ids, or each run submits them
-// anew. The error is [ErrJoinTimeout] if they have not ended in time; others are those of Ask.
+// whatever way; [Client.Get] tells in which. Submit them by [RunningTask.Child], or in steps that return their ids, or each
+// run submits them anew. The error is [ErrJoinTimeout] if they have not ended in time; others are those of Ask.
 func (t *RunningTask) Join(ctx context.Context, taskIDs []string, options ...JoinOption) error {
 	ends := &taskyardv1.EndOfTasks{TaskIds: slices.Compact(slices.Sorted(slices.Values(taskIDs)))}
 	wait := &taskyardv1.NewWait{Name: "join", Event: &taskyardv1.NewWait_Ends{Ends: ends}}

@@ -1,0 +1,120 @@
+// Children of the task that a handler runs: each is submitted once under its name, and every run of the task has the same
+// (docs/rules.md, Children).
+
+package taskyard
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
+)
+
+// ChildFailed is the error of [Child.Result] for a child that did not end as done.
+type ChildFailed struct {
+	// Name is its name among the children of the task.
+	Name string
+	// ID is its id.
+	ID string
+	// State is [StateFailed] or [StateCancelled].
+	State State
+	// Message tells why.
+	Message string
+}
+
+// Error returns the name, the id, the state and the message.
+func (f *ChildFailed) Error() string {
+	return fmt.Sprintf("the child %q (%s) is %s: %s", f.Name, f.ID, f.State, f.Message)
+}
+
+// Child is a child of a running task, see [RunningTask.Child].
+type Child struct {
+	// Name is its name among the children of the task.
+	Name string
+	// ID is its id, for [RunningTask.Join] and for what a task comes after, or is handed.
+	ID string
+
+	parent *RunningTask
+}
+
+// Child submits a child of the task, once and for all: a later attempt or run gets the same one by its name, whatever else
+// it says. The name has 1 to 128 letters, digits, ".", "_" or "-", and no "." first.
+//
+// It is a task like any other, of this task's agent, and is cancelled when this one ends unless OnParentEnd is
+// [ParentEndKeeps]. It has neither an idempotency key nor a unique key, since the name is one. [Child.Result] and
+// [RunningTask.Join] wait for its end without a slot.
+//
+// The error is an *[Error]: [CodeBadRequest], [CodeLeaseLost], [CodeQueueFull], [CodeTooLarge] for params that do not fit a
+// message or one of more than 1,000 children, [CodeNotFound] for a task that it comes after. It is [ErrParked] if the task
+// is parked, and a *[StopError] if the handler is to stop.
+func (t *RunningTask) Child(ctx context.Context, name string, task NewTask) (*Child, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	request, err := task.singleMessage(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	// Those that the client adds by itself.
+	request.IdempotencyKey, request.ParentId = optional(task.IdempotencyKey), optional(task.ParentID)
+	if !t.waits.begin() {
+		return nil, goesOn("child", name)
+	}
+	defer t.waits.underWay.Done()
+	answer, err := t.childCalls().SubmitChild(ctx, &taskyardv1.SubmitChildRequest{
+		HostId: t.held.hostID, TaskId: t.ID, FencingToken: float64(t.FencingToken), Name: name, Child: request,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Child{name, answer.GetTaskId(), t}, nil
+}
+
+// Result stores the result in what v points to, as [Task.DecodeResult] does, whatever its size: a *[Payload] gets the
+// output as it is, nil nothing. Until the child has ended, the task is parked as by [RunningTask.Join] under the name
+// "child NAME", for which there are the options; return the [ErrParked].
+//
+// The error is a *[ChildFailed] if the child failed or was cancelled, one of Join, such as [ErrJoinTimeout], or that of
+// encoding/json.
+func (c *Child) Result(ctx context.Context, v any, options ...JoinOption) error {
+	found, err := c.fetch(ctx)
+	if err == nil && !found.State.Ended() {
+		options = append([]JoinOption{JoinAs("child " + c.Name)}, options...)
+		if err = c.parent.Join(ctx, []string{c.ID}, options...); err == nil {
+			found, err = c.fetch(ctx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if found.State != StateDone {
+		return &ChildFailed{c.Name, c.ID, found.State, cmp.Or(found.Error, "no reason given")}
+	}
+	if v == nil {
+		return nil
+	}
+	if err := (&TaskStep{Result: found.Result, Output: found.Output}).decodeInto(v); err != nil {
+		return fmt.Errorf("child %q: its result does not fit: %w", c.Name, err)
+	}
+	return nil
+}
+
+// fetch returns the child as it stands.
+func (c *Child) fetch(ctx context.Context) (*TaskInput, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	t := c.parent
+	answer, err := t.childCalls().FetchChild(ctx, &taskyardv1.FetchChildRequest{
+		HostId: t.held.hostID, TaskId: t.ID, FencingToken: float64(t.FencingToken), Name: c.Name,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t.inputOf(ctx, c.Name, answer.GetChild())
+}
+
+func (t *RunningTask) childCalls() taskyardv1.ChildServiceClient {
+	return taskyardv1.NewChildServiceClient(t.held.client.conn)
+}
