@@ -46,6 +46,7 @@ func hostStart(_ context.Context, p *program, _ string, with arguments) (outcome
 	host.Handle("steps", h.counted(steps))
 	host.Handle("crash", h.counted(crash))
 	host.Handle("parks", h.counted(parks(p.client)))
+	host.Handle("children", h.counted(children))
 	host.Handle("typed", h.counted(taskyard.Typed(typed)))
 	p.hosts[with.Host] = h
 	go func() {
