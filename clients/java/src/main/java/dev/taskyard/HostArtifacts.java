@@ -7,6 +7,8 @@ import dev.taskyard.v1.ArtifactServiceGrpc;
 import dev.taskyard.v1.ArtifactServiceGrpc.ArtifactServiceBlockingStub;
 import dev.taskyard.v1.ArtifactServiceGrpc.ArtifactServiceStub;
 import dev.taskyard.v1.Assignment;
+import dev.taskyard.v1.ChildServiceGrpc;
+import dev.taskyard.v1.ChildServiceGrpc.ChildServiceBlockingStub;
 import dev.taskyard.v1.FetchArtifactRequest;
 import dev.taskyard.v1.FetchInputRequest;
 import dev.taskyard.v1.Input;
@@ -27,8 +29,8 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Artifacts of the tasks of a host and of their inputs, under their leases; and params and results that are artifacts since
- * they are too large (docs/rules.md, Artifacts).
+ * Artifacts of the tasks of a host, of their inputs and children, under their leases; and params and results that are
+ * artifacts since they are too large (docs/rules.md, Artifacts).
  */
 final class HostArtifacts {
     private final Calls calls;
@@ -37,6 +39,7 @@ final class HostArtifacts {
     private final ArtifactServiceStub streams;
     private final InputServiceBlockingStub inputs;
     private final StepServiceBlockingStub stepCalls;
+    private final ChildServiceBlockingStub childCalls;
 
     /** The most bytes of a result that is no artifact; 0 where the server takes no artifacts. */
     volatile int maxPayloadBytes;
@@ -48,6 +51,7 @@ final class HostArtifacts {
         streams = calls.stub(ArtifactServiceGrpc::newStub);
         inputs = calls.stub(InputServiceGrpc::newBlockingStub);
         stepCalls = calls.stub(StepServiceGrpc::newBlockingStub);
+        childCalls = calls.stub(ChildServiceGrpc::newBlockingStub);
     }
 
     /** Those of a task under its lease. */
@@ -64,6 +68,9 @@ final class HostArtifacts {
         /** The steps of the task. */
         final HeldSteps steps;
 
+        /** The children of the task. */
+        final HeldChildren children;
+
         /** The hashes of all artifacts by their names. */
         private final Map<String, String> sums = new ConcurrentHashMap<>();
 
@@ -71,6 +78,7 @@ final class HostArtifacts {
             this.lease = lease;
             this.input = input;
             steps = new HeldSteps(calls, stepCalls, hostId, lease, this);
+            children = new HeldChildren(calls, childCalls, hostId, lease, this);
             artifacts.forEach(each -> sums.put(each.getName(), each.getSha256()));
         }
 
@@ -146,7 +154,7 @@ final class HostArtifacts {
             return filled.setInput(payload).build();
         }
 
-        /** An input of the task, with its result where that did not come along, or is an artifact. */
+        /** An input or a child of the task, with its result where that did not come along, or is an artifact. */
         TaskInput input(String name, Input given) {
             Input handed = given.getOmitted() ? fetch(name) : given;
             Task.Builder task = Task.newBuilder()

@@ -2,9 +2,11 @@ package dev.taskyard;
 
 import dev.taskyard.v1.Question;
 import dev.taskyard.v1.Step;
+import dev.taskyard.v1.SubmitTaskRequest;
 import dev.taskyard.v1.Task;
 import java.time.Duration;
 import java.util.Collection;
+import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeoutException;
 
@@ -15,6 +17,9 @@ abstract sealed class ResumableTask permits RunningTask {
 
     /** The steps of the task. */
     abstract HeldSteps steps();
+
+    /** The children of the task. */
+    abstract HeldChildren children();
 
     abstract void check() throws InterruptedException;
 
@@ -114,7 +119,7 @@ abstract sealed class ResumableTask permits RunningTask {
 
     /**
      * Waits for the end of tasks without a lease and without a slot, as {@link #ask(String, Class, Question, Duration)} waits
-     * for an answer. Submit them in steps that return their ids, or each run submits them anew.
+     * for an answer. Submit them by {@link #child}, or in steps that return their ids, or each run submits them anew.
      *
      * @param taskIds the tasks, at most 10,000: children of this task, or of its agent
      * @param name the name, at most 256 characters, which no other join of the task has
@@ -130,5 +135,54 @@ abstract sealed class ResumableTask permits RunningTask {
         if (!taskIds.isEmpty() && steps().waits.await(handedOut(), wait).getExpired()) {
             throw new TimeoutException("join '" + name + "': the tasks have not ended in time");
         }
+    }
+
+    /**
+     * Submits a child of the task, as {@link #child(String, SubmitTaskRequest)} does.
+     *
+     * @param name its name, which no other child of the task has
+     * @param action the kind of action to run
+     * @param params the parameters of the action, a map of plain values, see {@link Json}
+     * @return the child, the same for every run
+     * @throws InterruptedException if the handler is to stop
+     * @throws IllegalArgumentException if the params are not plain, or have a whole number beyond 2<sup>53</sup>
+     */
+    public Child child(String name, String action, Map<String, ?> params) throws InterruptedException {
+        var task = SubmitTaskRequest.newBuilder().setAction(action).setParams(Json.struct(params));
+        return child(name, task.build());
+    }
+
+    /**
+     * Submits a child of the task whose whole numbers count to the last digit.
+     *
+     * @param name its name, which no other child of the task has
+     * @param action the kind of action to run
+     * @param input the input of the action
+     * @return the child, the same for every run
+     * @throws InterruptedException if the handler is to stop
+     * @throws IllegalArgumentException if the input is not plain
+     */
+    public Child child(String name, String action, Exact input) throws InterruptedException {
+        return child(name, input.putInto(SubmitTaskRequest.newBuilder().setAction(action)).build());
+    }
+
+    /**
+     * Submits a child of the task, once and for all: a later attempt or run gets the same one by its name, whatever else it
+     * says. It is of the task's agent, and is cancelled when the task ends, unless its {@code on_parent_end} is {@code keep}.
+     * {@link Child#result(Class)} and {@link #join} wait for its end without a slot.
+     *
+     * @param name its name, which no other child of the task has: 1 to 128 letters, digits, {@code .}, {@code _} or {@code -},
+     *     and no {@code .} first
+     * @param task the task, without keys, since the name is one
+     * @return the child, the same for every run
+     * @throws InterruptedException if the handler is to stop
+     * @throws Parked if the task is parked
+     * @throws TaskyardException {@code bad_request}, {@code lease_lost}, {@code queue_full}, {@code too_large} for params that
+     *     do not fit a message or one of more than 1,000 children, {@code not_found} for a task that it comes after, {@code
+     *     cancelled} if the handler is to stop
+     */
+    public Child child(String name, SubmitTaskRequest task) throws InterruptedException {
+        check();
+        return new Child(this, name, children().submit(name, task));
     }
 }

@@ -77,6 +77,11 @@ public final class RunningTask extends ResumableTask {
         return held.steps;
     }
 
+    @Override
+    HeldChildren children() {
+        return held.children;
+    }
+
     /** Puts the params in their place, if they are an artifact. */
     void fetchParams() {
         task = held.filled(task);
