@@ -47,6 +47,7 @@ final class BackgroundHost {
                 .action("take", counted(BackgroundHost::take))
                 .action("steps", counted(BackgroundHost::steps))
                 .action("parks", counted(task -> parks(taskyard, task)))
+                .action("children", counted(ChildrenAction::run))
                 .action("crash", counted(BackgroundHost::crash))
                 .action("typed", counted(BackgroundHost::typed))
                 .action("progress", counted(BackgroundHost::progress));
