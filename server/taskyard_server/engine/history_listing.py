@@ -6,6 +6,7 @@ is full, or after this many rows that its caller had better ask again.
 Tasks are created in order of submission, so a range of times is found without reading what is outside of it. Only
 where an operator had stored times moved (`--accept-clock`) the two orders may differ. So it is with ids, in which the
 time of the submission stands; there the clocks of replicas may differ, too.
+What a task has submitted is younger than it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from taskyard_server.core.errors import Internal
 from taskyard_server.core.search.task_filter import NO_FILTER, TaskFilter
-from taskyard_server.core.task_ids import ids_that_begin_with, ms_of
+from taskyard_server.core.task_ids import ids_that_begin_with, is_id, ms_of
 from taskyard_server.store.port import key_of, number_of
 from taskyard_server.store.row_prefilter import sought
 
@@ -68,8 +69,6 @@ class HistoryListing:
             scanned += page.looked_at + (READ_ROW - 1) * len(page.rows)
             for rows in page.rows:
                 task = read_task(self.state, rows)
-                if self._is_past(task):
-                    return ListedTasks(matches, None)
                 if wanted.matches(task):
                     if len(matches) == self.limit or size > MAX_PAGE_BYTES:
                         return ListedTasks(matches, matches[-1].seq)
@@ -91,14 +90,6 @@ class HistoryListing:
         """How many rows to ask for: without a filter those of the page, and one that says whether it is the last."""
         return SLICE_ROWS if self.task_filter != NO_FILTER else min(SLICE_ROWS, self.limit + 1)
 
-    def _is_past(self, task: Task) -> bool:
-        """True if nothing that follows can be in the range of times."""
-        wanted = self.task_filter
-        if self.newest_first:
-            return wanted.created_from is not None and task.created_at < wanted.created_from
-        until = self._created_until
-        return until is not None and task.created_at >= until
-
     @property
     def _created_until(self) -> float | None:
         """Before when all that match were created: also before they ended."""
@@ -109,20 +100,25 @@ class HistoryListing:
         """Between which numbers the page lies, both included."""
         low, high = 1, self.state.scheduler.view.last_seq
         since, until = self.task_filter.created_from, self._created_until
-        if self.newest_first:
-            if self.after:
-                high = min(high, self.after - 1)
-            elif until is not None:
-                high = await self._first(high, lambda task: task.created_at >= until) - 1
+        # Where a page goes on, the bound behind it was found by the first one.
+        if self.after and self.newest_first:
+            high, until = min(high, self.after - 1), None
         elif self.after:
-            low = self.after + 1
-        elif since is not None:
-            low = await self._first(high, lambda task: task.created_at >= since)
+            low, since = self.after + 1, None
+        if since is not None:
+            low = max(low, await self._first(high, lambda task: task.created_at >= since))
+        if until is not None:
+            high = min(high, await self._first(high, lambda task: task.created_at >= until) - 1)
         return await self._bounds_by_id(low, high)
 
     async def _bounds_by_id(self, low: int, high: int) -> tuple[int, int]:
-        """The part of that where only ids with a beginning are wanted: the store would pass by all others."""
-        prefix = self.task_filter.id_prefix
+        """The part of that where only some ids are wanted: the store would pass by all others.
+
+        These are ids with a beginning, and those of what a task has submitted, which are younger than its own.
+        """
+        prefix, parent_id = self.task_filter.id_prefix, self.task_filter.parent_id
+        if parent_id is not None and is_id(parent_id) and low < high:
+            low = max(low, await self._first(high, lambda task: ms_of(task.id) >= ms_of(parent_id) - SLACK_MS))
         if prefix is None:
             return low, high
         ids = ids_that_begin_with(prefix)

@@ -133,3 +133,20 @@ async def test_an_id_is_found_among_those_of_a_server_whose_clock_was_ahead(cloc
     for task_id in ids:
         for newest_first in (False, True):
             assert await listed(yard, TaskFilter(id_prefix=task_id[:16]), newest_first=newest_first) == [task_id]
+
+
+async def test_what_a_task_has_submitted_is_found_without_a_look_at_what_came_before_it(clock):
+    yard = await HistoryYard(clock).open()
+    for _ in range(300):
+        await yard.submit()
+        yard.clock.now += 10
+    parent_id = await yard.submit()
+    children = [await yard.submit(parent_id=parent_id) for _ in range(3)]
+    of_other_names = [await yard.submit(parent_id=name) for name in ("tsk_1", "f" * 36)]
+    for newest_first in (False, True):
+        yard.store.rows_scanned = 0
+        found = await listed(yard, TaskFilter(parent_id=parent_id), newest_first=newest_first)
+        assert found == (children[::-1] if newest_first else children)
+        assert yard.store.rows_scanned < 40
+    assert await listed(yard, TaskFilter(parent_id="tsk_1")) == of_other_names[:1]
+    assert await listed(yard, TaskFilter(parent_id="f" * 36)) == of_other_names[1:]

@@ -1,6 +1,7 @@
 """Listings of the history: every task that the store has once, in either order, page by page, with bounded work."""
 
 import asyncio
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -166,6 +167,8 @@ async def test_a_range_of_times_is_found_without_reading_what_is_outside_of_it(y
     task_filter = TaskFilter(created_from=begin + 700, created_until=begin + 710)
     before = yard.store.rows_scanned
     assert await listed(yard, task_filter, newest_first=newest_first) == sorted(range(700, 710), reverse=newest_first)
+    rare = replace(task_filter, target="rare")
+    assert await listed(yard, rare, newest_first=newest_first) == []
     assert yard.store.rows_scanned - before < 2 * history_listing.SLICE_ROWS
 
 
