@@ -17,6 +17,7 @@ ENTRIES: Final = (
     CommandEntry("logs", "logs:logs", "Show what a task has said.", TASKS),
     CommandEntry("artifacts", "artifacts:artifacts", "List the artifacts of a task, or save one.", TASKS),
     CommandEntry("steps", "steps:steps", "List the steps of a task, which its next run does not do again.", TASKS),
+    CommandEntry("tree", "tree:tree", "Show a task with all that its work has submitted, as a tree.", TASKS),
     CommandEntry("wait", "wait:wait", "Wait until tasks have ended.", TASKS),
     CommandEntry("why", "waiting:why", "Say why a task waits: each reason has to go before it runs.", TASKS),
     CommandEntry("questions", "questions:questions", "List the questions that tasks ask.", TASKS),

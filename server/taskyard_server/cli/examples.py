@@ -18,6 +18,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "logs": f"logs {TASK} --follow --channel stderr --channel log",
     "artifacts": f"artifacts {TASK} report.html --save today.html",
     "steps": f"steps {TASK} -o json",
+    "tree": f"tree {TASK} --root",
     "wait": f"wait {TASK} --timeout 10m",
     "why": f"why {TASK}",
     "questions": "questions --agent ann",
