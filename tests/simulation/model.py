@@ -226,7 +226,6 @@ class Model(AgentModel):
             raise Refused("not_found", "child not found")
         return child
 
-    def park(self, now: float, host_id: str, task_id: str, token: int, waits: tuple[Asked, ...], keeps: bool) -> Job:
     def park(
         self,
         now: float,

@@ -67,13 +67,11 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Deadlines, "_first", "task.state in TIMED", 'task.state in TIMED and task.state != "parked"'),
     ],
     "a park counts as a delivery": [(Grants, "park", "task.deliveries -= 1", "pass")],
-    "a park is no start": [(Grants, "park", "self.begin(now, task, is_over=True)", "task.state = RUNNING")],
     "what has come is waited for again": [(Parks, "_wait", "if True in is_met or", "if")],
     "a park is no start": [
         (Reports, "park", "self._life.grants.begin(now, task, is_over=True)", "task.state = TaskState.RUNNING")
     ],
     "the tokens of a run that parks are not counted": [(Reports, "park", "tokens is not None", "False")],
-    "what has come is waited for again": [(Parks, "_wait", "if True in is_met:", "if False:")],
     "what is asked again has its time and default anew": [(Parks, "new_park", "known.get(wait.key, wait)", "wait")],
     "what is not asked again stays open": [
         (

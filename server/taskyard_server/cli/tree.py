@@ -12,7 +12,7 @@ from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
 from .console import out
-from .descendants import Descendants, Line, Node, depth_first
+from .descendants import Descendants, Line, depth_first
 from .listing import short_ids
 from .output_form import print_data, with_output
 from .server import length_text, local_time, shown, state_cell, took_text, why_text, word

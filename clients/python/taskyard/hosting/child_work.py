@@ -133,7 +133,6 @@ class Child(Generic[O]):
 
 
 class Family:
-    """The children of the task of a run, and the way to wait for them.
     """The children of a task as its run knows them, and its way to wait for them.
 
     Args:
