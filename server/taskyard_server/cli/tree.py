@@ -70,7 +70,7 @@ def _print(lines: list[Line], ids: list[str], marked: str) -> None:
 
 
 def _label(task: task_pb2.Task, task_id: str, *, is_marked: bool) -> Text:
-    """A task in a line: its name, id, state, how long it took, where it is or what it waits for, and why it ended so."""
+    """A task in a line: its name, id, state, how long it took, where it is or what it waits for, and its error."""
     name = f"{task.child_name} ({task.action})" if task.child_name else task.action
     label = Text("", "not dim").append_text(Text(shown(name).plain, "bold reverse" if is_marked else "bold"))
     label.append(f" {task_id} ", "dim").append_text(state_cell(task.state))
