@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from taskyard.v1 import lease_pb2, lease_pb2_grpc, park_pb2, park_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc
-from taskyard.v1.wait_pb2 import EndOfTasks, NewWait, Question
+from taskyard.v1.wait_pb2 import EndOfTasks, EventWait, NewWait, Question
 
 
 @pytest.fixture
@@ -35,6 +35,7 @@ def run_of_four(submit, claim):
     lease = claim()
     asks = submit("--action", "ask", "--parent", root)
     waits = [NewWait(name="deploy", question=Question(text="Deploy?")), NewWait(name="nap", sleep_secs=3_600)]
+    waits.append(NewWait(name="pay", event=EventWait(name="paid")))
     claim.parks.ParkTask(park_pb2.ParkTaskRequest(**claim(), waits=waits), **claim.call)
     fails = submit("--action", "fetch", "--parent", root)
     failing = claim()
@@ -54,9 +55,9 @@ def test_a_run_is_a_tree_with_what_each_task_does_or_waits_for(taskyard, submit,
     root, asks, fails, held = run_of_four
     submit("--action", "other")
     told = lines(taskyard("tree", root))
-    assert re.fullmatch(rf"├── ask {asks} parked, TIME, waits for an answer to deploy or 20.+", told.pop(1))
+    assert re.fullmatch(rf"├── ask {asks} parked, TIME, waits for an answer to deploy or 20.+ or the event paid", told.pop(1))
     assert told == [
-        f"plan {root} queued",
+        f"plan {root} parked, TIME, waits for 3 tasks",
         f"└── fetch {fails} failed, TIME, on h, no such page",
         f"    └── later {held} pending, held",
     ]

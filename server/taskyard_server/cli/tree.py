@@ -107,6 +107,8 @@ def _after(task: task_pb2.Task) -> str:
 def _awaited(wait: Wait) -> str:
     if wait.kind == Wait.answer:
         return f"an answer to {wait.name}"
+    if wait.kind == Wait.event:
+        return f"the event {wait.event_name}"
     return _tasks(len(wait.task_ids)) if wait.kind == Wait.ends else local_time(wait.until)
 
 
