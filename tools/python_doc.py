@@ -27,7 +27,7 @@ GROUPS: Final = {
         "SyncClient SyncTaskHandle SyncTaskMap SyncOperationHandle SyncSchedules SyncNamespaces SyncLimits SyncAgents "
         "SyncOperations",
     ),
-    "Hosts": ("Who runs tasks.", "Host RunningTask TaskInput ActionFailed NotRetryable Retry Parked"),
+    "Hosts": ("Who runs tasks.", "Host RunningTask TaskInput ActionFailed NotRetryable Retry Parked Child ChildFailed"),
     "Tasks": (
         "What calls return about tasks. All of it is frozen.",
         "Task TaskState Attempt Progress Submitted SubmittedBatch Batch BatchOutcome TaskEvent EventKind OutputChunk "

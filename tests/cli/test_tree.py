@@ -55,7 +55,9 @@ def test_a_run_is_a_tree_with_what_each_task_does_or_waits_for(taskyard, submit,
     root, asks, fails, held = run_of_four
     submit("--action", "other")
     told = lines(taskyard("tree", root))
-    assert re.fullmatch(rf"├── ask {asks} parked, TIME, waits for an answer to deploy or 20.+ or the event paid", told.pop(1))
+    assert re.fullmatch(
+        rf"├── ask {asks} parked, TIME, waits for an answer to deploy or 20.+ or the event paid", told.pop(1)
+    )
     assert told == [
         f"plan {root} parked, TIME, waits for 3 tasks",
         f"└── fetch {fails} failed, TIME, on h, no such page",

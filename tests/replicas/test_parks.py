@@ -96,7 +96,7 @@ async def test_none_is_taken_while_an_older_version_lives(yard: Yard) -> None:
     step = NewStep(host.task_id, host.token, "a", b"1")
     with pytest.raises(Unavailable, match="steps: not before all replicas of this store are of this version"):
         await new.engine.steps.record("shop", HOST, step)
-    with pytest.raises(Unavailable, match="children: not before all replicas of this store are of this version"):
+    with pytest.raises(Unavailable, match="onParentEnd: not before all replicas of this store are of this version"):
         await submit_child(new.engine, host)
     refused = await park(new.engine, host, *ASKED)
     assert isinstance(refused, Unavailable)

@@ -1,4 +1,4 @@
-"""What descends from a task, read level by level: what the server has in memory, and what its history has."""
+"""The descendants of a task, read level by level: those in the memory of the server, and those in its history."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -13,41 +13,41 @@ from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from .connection import Connection
 
 MOST_CHILDREN: Final = 1_000
-"""So many children of one task are read."""
+"""Of one task this many are read, and no more."""
 
 
 @dataclass(slots=True)
-class Node:
+class TreeNode:
     """A task of a tree with its children, of which some may be `left_out`. Unless `is_read` nobody looked for any."""
 
     task: pb.Task
-    children: list["Node"] = field(default_factory=list)
+    children: list["TreeNode"] = field(default_factory=list)
     left_out: int = 0
     is_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TreeLine:
     """A task of a tree, or how many children of the one above are left out; for each level whether it is the last."""
 
     lasts: tuple[bool, ...]
-    node: Node | None
+    node: TreeNode | None
     left_out: int = 0
 
 
-def depth_first(top: Node) -> Iterator[Line]:
+def depth_first(top: TreeNode) -> Iterator[TreeLine]:
     """The tasks of a tree, each before its children."""
-    stack = [Line((), top)]
+    stack = [TreeLine((), top)]
     while stack:
         line = stack.pop()
         yield line
         if line.node is None:
             continue
-        below = [Line((*line.lasts, False), child) for child in line.node.children]
+        below = [TreeLine((*line.lasts, False), child) for child in line.node.children]
         if line.node.left_out:
-            below.append(Line((*line.lasts, True), None, line.node.left_out))
+            below.append(TreeLine((*line.lasts, True), None, line.node.left_out))
         elif below:
-            below[-1] = Line((*line.lasts, True), below[-1].node)
+            below[-1] = TreeLine((*line.lasts, True), below[-1].node)
         stack += reversed(below)
 
 
@@ -77,9 +77,9 @@ class Descendants:
                 break
         return task
 
-    def tree(self, top: pb.Task, limit: int) -> Node:
+    def tree(self, top: pb.Task, limit: int) -> TreeNode:
         """A task with what descends from it: up to `limit` tasks, those of a level before those below it."""
-        node = Node(top)
+        node = TreeNode(top)
         waiting = deque([node])
         # Parents are names, so they may form a circle.
         seen = {top.task_id}
@@ -88,13 +88,13 @@ class Descendants:
             children = [each for each in self._children(parent.task) if each.task_id not in seen]
             taken = children[: limit - len(seen)]
             parent.is_read, parent.left_out = True, len(children) - len(taken)
-            parent.children = [Node(each) for each in taken]
+            parent.children = [TreeNode(each) for each in taken]
             seen.update(each.task_id for each in taken)
             waiting.extend(parent.children)
         return node
 
     def _children(self, parent: pb.Task) -> list[pb.Task]:
-        """What the work of a task has submitted, in order of submission."""
+        """The tasks that the work of a task has submitted, in that order."""
         found = self._listed(pb.ListTasksRequest(parent_id=parent.task_id))
         # Before a task has begun its work has submitted nothing.
         if self._has_history and parent.HasField("started_at"):

@@ -12,7 +12,7 @@ from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
 from .console import out
-from .descendants import Descendants, Line, depth_first
+from .descendants import Descendants, TreeLine, depth_first
 from .listing import short_ids
 from .output_form import print_data, with_output
 from .server import length_text, local_time, shown, state_cell, took_text, why_text, word
@@ -51,7 +51,7 @@ def tree(
         out.print(Text(f"the first {len(nodes)} tasks; {rest} (--limit)", "dim"))
 
 
-def _print(lines: list[Line], ids: list[str], marked: str) -> None:
+def _print(lines: list[TreeLine], ids: list[str], marked: str) -> None:
     """A line a task. The marked one is the one that was asked for."""
     short = short_ids(ids) if out.is_fitted else dict(zip(ids, ids, strict=True))
     before, last, below, beside = ASCII_LINES if out.options.ascii_only else LINES
