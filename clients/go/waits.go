@@ -115,7 +115,7 @@ func JoinWithin(limit time.Duration) JoinOption {
 // within a step. What only the server finds wrong, such as its schema, fails the task.
 func (t *RunningTask) Ask(ctx context.Context, id, text string, options ...AskOption) (any, error) {
 	question := &taskyardv1.Question{Text: text}
-	wait := &taskyardv1.NewWait{Name: id, Event: &taskyardv1.NewWait_Question{Question: question}}
+	wait := &taskyardv1.NewWait{Name: id, Awaited: &taskyardv1.NewWait_Question{Question: question}}
 	for _, option := range options {
 		if err := option(wait); err != nil {
 			return nil, waitFailed("ask", id, err.Error())
@@ -141,7 +141,7 @@ func (t *RunningTask) Sleep(ctx context.Context, duration time.Duration, name st
 	if err := checkWait("sleep", name, duration); err != nil {
 		return err
 	}
-	wait := &taskyardv1.NewWait{Name: name, Event: &taskyardv1.NewWait_SleepSecs{SleepSecs: duration.Seconds()}}
+	wait := &taskyardv1.NewWait{Name: name, Awaited: &taskyardv1.NewWait_SleepSecs{SleepSecs: duration.Seconds()}}
 	_, err := t.waits.await(ctx, "sleep", wait)
 	return err
 }
@@ -152,7 +152,7 @@ func (t *RunningTask) Sleep(ctx context.Context, duration time.Duration, name st
 // run submits them anew. The error is [ErrJoinTimeout] if they have not ended in time; others are those of Ask.
 func (t *RunningTask) Join(ctx context.Context, taskIDs []string, options ...JoinOption) error {
 	ends := &taskyardv1.EndOfTasks{TaskIds: slices.Compact(slices.Sorted(slices.Values(taskIDs)))}
-	wait := &taskyardv1.NewWait{Name: "join", Event: &taskyardv1.NewWait_Ends{Ends: ends}}
+	wait := &taskyardv1.NewWait{Name: "join", Awaited: &taskyardv1.NewWait_Ends{Ends: ends}}
 	for _, option := range options {
 		if err := option(wait); err != nil {
 			return waitFailed("join", wait.Name, err.Error())
@@ -283,7 +283,7 @@ func goesOn(call, name string) error {
 }
 
 func kindOfWait(wait *taskyardv1.NewWait) taskyardv1.Step_Kind {
-	switch wait.GetEvent().(type) {
+	switch wait.GetAwaited().(type) {
 	case *taskyardv1.NewWait_Question:
 		return taskyardv1.Step_answer
 	case *taskyardv1.NewWait_SleepSecs:
