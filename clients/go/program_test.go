@@ -32,10 +32,19 @@ func TestTheAgentProgramGoesOnWhereItWasKilled(t *testing.T) {
 	_ = killed.Process.Kill()
 	_ = killed.Wait()
 	must(client.Answer(ctx, open.TaskID, open.QuestionID, "yes"))(t)
-	lines := strings.Split(string(must(program().Output())(t)), "\n")
-	// What was said before it was killed comes first. Twenty parts have 100,000 dots each behind them.
-	if len(lines) < 3 || !strings.HasPrefix(lines[2], "done published 200") {
-		t.Errorf("%q", lines)
+	// What was said before it was killed comes first.
+	printed := []string{
+		fmt.Sprintf("To answer it: taskyard answer %s publish yes", open.TaskID),
+		"This is what is known of tides. ",
+		"This is what is known of 20 parts in 2000000 characters. ",
+		"done published 2000000 characters \n",
+	}
+	if got := string(must(program().Output())(t)); got != strings.Join(printed, "\n") {
+		t.Errorf("%q", got)
+	}
+	steps := []string{"work outline", "ends join", "ends child report", "work summary", "answer publish"}
+	if got := stepsOf(ctx, t, client, open.TaskID); !slices.Equal(got, steps) {
+		t.Error(got)
 	}
 	var children []string
 	for each, err := range client.List(ctx, ListOptions{ParentID: open.TaskID}) {

@@ -1,5 +1,5 @@
-// Command program is an agent program: twenty parts at once, words as they come, a budget, a person in the middle. Kill it
-// whenever you like, and run it again: it goes on where it was.
+// Command program is an agent program: twenty parts at once, words as they come, a budget, a person in the middle.
+// Kill it whenever you like, and run it again: it goes on where it was.
 package main
 
 import (
@@ -18,7 +18,8 @@ import (
 
 const partTokens = 100
 
-// model stands for a language model: it makes a text of a prompt, says it word by word, and counts the tokens.
+// model stands for a language model: it makes a text of a prompt, says it word by word, and counts the tokens. A run
+// comes to it once at most, since what it said before is a step.
 func model(task *taskyard.RunningTask, prompt string) (string, error) {
 	words := strings.Fields("This is what is known of " + prompt + ".")
 	for count, word := range words {
@@ -58,6 +59,12 @@ func study(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 	if err := report.Result(ctx, &text); err != nil {
 		return nil, err // An ErrParked until it has ended.
 	}
+	_, err = taskyard.Step(ctx, task, "summary", func(context.Context) (string, error) {
+		return model(task, fmt.Sprintf("%d parts in %d characters", len(parts), len(text)))
+	})
+	if err != nil {
+		return nil, err
+	}
 	answer, err := task.Ask(ctx, "publish", "Publish the report?", taskyard.WithChoices("yes", "no"))
 	if err != nil {
 		return nil, err
@@ -75,8 +82,9 @@ func part(_ context.Context, task *taskyard.RunningTask) (any, error) {
 // report makes more of the parts than fits a message: it becomes an artifact, and whoever asks for the result gets it.
 func report(_ context.Context, task *taskyard.RunningTask) (any, error) {
 	var text strings.Builder
-	for _, each := range task.Inputs {
-		text.WriteString(each.Result.(string) + strings.Repeat(".", 100_000))
+	for _, name := range slices.Sorted(maps.Keys(task.Inputs)) {
+		words := task.Inputs[name].Result.(string)
+		text.WriteString(words + strings.Repeat(".", 100_000-len(words)))
 	}
 	return text.String(), nil
 }
@@ -84,7 +92,8 @@ func report(_ context.Context, task *taskyard.RunningTask) (any, error) {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	client, err := taskyard.Connect(cmp.Or(os.Getenv("TASKYARD_ADDRESS"), "127.0.0.1:50051"), taskyard.WithAgentID("my-agent"))
+	address := cmp.Or(os.Getenv("TASKYARD_ADDRESS"), "127.0.0.1:50051")
+	client, err := taskyard.Connect(address, taskyard.WithAgentID("my-agent"))
 	if err != nil {
 		log.Fatal(err)
 	}
