@@ -42,7 +42,7 @@ export function newQuestion(id: string, text: string, options: AskOptions): NewW
   if (!text && !url) throw refused(what, "it needs a text or a url");
   return made(what, () => ({
     name: id,
-    event: {
+    awaited: {
       case: "question",
       value: {
         text: text.toWellFormed(),
@@ -60,7 +60,7 @@ export function newQuestion(id: string, text: string, options: AskOptions): NewW
 export function newSleep(name: string, ms: number): NewWait {
   const what = `sleep '${name}'`;
   checkName(what, name);
-  return made(what, () => ({ name, event: { case: "sleepSecs", value: secsOf(what, "ms", ms) ?? 0 } }));
+  return made(what, () => ({ name, awaited: { case: "sleepSecs", value: secsOf(what, "ms", ms) ?? 0 } }));
 }
 
 /** Makes the wait for the end of tasks. Throws `NotRetryable` for a time or name that cannot be, and for too many tasks. */
@@ -70,7 +70,7 @@ export function newJoin(name: string, ids: readonly string[], timeoutMs: number 
   checkName(what, name);
   if (taskIds.length > MAX_JOINED) throw refused(what, `at most ${MAX_JOINED} tasks, not ${taskIds.length}`);
   const timeoutSecs = secsOf(what, "timeoutMs", timeoutMs);
-  return made(what, () => ({ name, event: { case: "ends", value: { taskIds } }, timeoutSecs }));
+  return made(what, () => ({ name, awaited: { case: "ends", value: { taskIds } }, timeoutSecs }));
 }
 
 /** Throws `NotRetryable` for what cannot be the name of a step or of a wait. */

@@ -57,7 +57,7 @@ final class NewWaits {
     /** What a wait becomes, and how it is called. */
     static HeldSteps.Key keyOf(NewWait wait) {
         Step.Kind kind =
-                switch (wait.getEventCase()) {
+                switch (wait.getAwaitedCase()) {
                     case QUESTION -> Step.Kind.answer;
                     case SLEEP_SECS -> Step.Kind.time;
                     default -> Step.Kind.ends;
@@ -67,7 +67,7 @@ final class NewWaits {
 
     /** The method that waits for it. */
     static String callOf(NewWait wait) {
-        return switch (wait.getEventCase()) {
+        return switch (wait.getAwaitedCase()) {
             case QUESTION -> "ask";
             case SLEEP_SECS -> "sleep";
             default -> "join";
