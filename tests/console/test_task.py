@@ -4,17 +4,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.console.browsing import Console
 from tests.console.conftest import NewPage
-from tests.console.yards import Yard, plane
+from tests.console.yards import Yard
 from tests.grpcurl import installed_grpcurl
-from tests.waiting import until_in_thread
 
 pytestmark = pytest.mark.gate("Chromium")
 
@@ -162,33 +159,12 @@ def test_a_task_is_cancelled_with_what_its_work_has_submitted(console: Console, 
     yard.run()
     child = yard.submit("child", parentId=task_id)
     console.open("tasks", task_id)
-    expect(console.page.get_by_role("table", name="What it has submitted")).to_contain_text("child")
+    expect(console.page.get_by_role("table", name="Tree of tasks")).to_contain_text("child")
     console.button("Cancel").click()
     console.dialog.get_by_label("Also what its work has submitted").check()
     console.button("Cancel the task", console.dialog).click()
     console.says("The task is cancelled")
     assert [yard.task(each)["state"] for each in (task_id, child)] == ["cancelled", "cancelled"]
-
-
-@pytest.fixture
-def forgetful_yard(tmp_path: Path) -> Iterator[Yard]:
-    """Where tasks that have ended are in the history alone."""
-    with plane(tmp_path, scheduler={"resultTTLSec": 1}) as served, served.http("default") as client:
-        yield Yard(served, "default", client)
-
-
-def test_what_a_task_has_submitted_is_shown_from_the_history_too(new_page: NewPage, forgetful_yard: Yard) -> None:
-    yard = forgetful_yard
-    yard.host()
-    task_id = yard.submit()
-    lease = yard.run()
-    yard.call("POST", f"/tasks/{yard.submit('child', parentId=task_id)}/cancel")
-    until_in_thread(lambda: yard.tasks(parentId=task_id), lambda tasks: not tasks)
-    console = new_page(yard.plane.url, yard.namespace)
-    console.open("tasks", lease.task_id)
-    expect(console.page.get_by_role("table", name="What it has submitted")).to_contain_text("child")
-    card(console, "What it has submitted").get_by_role("link", name="All").click()
-    expect(console.page.get_by_role("table", name="Tasks")).to_contain_text("child")
 
 
 def test_a_task_is_submitted_again(console: Console, yard: Yard) -> None:

@@ -1,11 +1,9 @@
 /** One task: where it stands, how it came there, what it was given and what came of it. */
 import { inputOf, outputOf, type Payload } from "@client/payloads";
-import { errorFrom } from "@client/errors";
-import { hasEnded, type Task, taskFrom } from "@client/tasks";
+import type { Task } from "@client/tasks";
 import type { ExactJson } from "@client/values";
 import type { ComponentChildren } from "preact";
 import { OutputService } from "@v1/output_pb";
-import { api } from "../api";
 import { Button } from "../parts/button";
 import { Copy, Id } from "../parts/copy";
 import { Dialog, openDialog } from "../parts/dialog";
@@ -16,7 +14,6 @@ import { type Column, Table } from "../parts/table";
 import { shortId, TaskText, whyText } from "../parts/task_text";
 import { Ago, At, Lasting, lengthOf } from "../parts/time";
 import { Tree } from "../parts/tree";
-import { useRead } from "../reading";
 import { href } from "../route";
 import { may } from "../session";
 import { Artifacts } from "./artifacts/artifacts";
@@ -29,6 +26,7 @@ import { maySubmit, openSubmit } from "./submit_dialog";
 import { ALL_DEEDS, begin, can, DEEDS } from "./task_actions";
 import { TaskQuestions } from "./task_questions";
 import { Timeline } from "./timeline";
+import { TaskTree } from "./tree/task_tree";
 import { useTask } from "./use_task";
 import { isWaiting, Waits } from "./waits";
 
@@ -75,6 +73,7 @@ export function TaskView({ taskId }: { taskId: string }) {
             {task.progress && !task.completedAt && <ProgressNow task={task} />}
             <Timeline task={task} />
           </Card>
+          <TaskTree key={`tree of ${task.id}`} task={task} />
           {task.attempts.length > 0 && <Attempts task={task} />}
           {may(OutputService.method.readOutput, task.agentId) && <Output key={task.id} task={task} />}
           <Steps key={`steps of ${task.id}`} task={task} />
@@ -95,7 +94,6 @@ export function TaskView({ taskId }: { taskId: string }) {
               none="It ended without one."
             />
           )}
-          <Children task={task} />
         </div>
         <div class="stack">
           <About task={task} />
@@ -240,52 +238,6 @@ function Values({ title, task, of, value, none }: ValuesProps) {
       {content}
     </Card>
   );
-}
-
-const CHILD_COLUMNS: readonly Column<Task>[] = [
-  { title: "State", cell: ({ state }) => <State of={state} /> },
-  {
-    title: "Action",
-    cell: ({ id, action }) => (
-      <a href={href(["tasks", id])}>
-        {action} <code class="dim">{shortId(id)}</code>
-      </a>
-    ),
-  },
-  { title: "Host", wideOnly: true, cell: ({ hostId }) => hostId },
-  { title: "Submitted", right: true, cell: ({ createdAt }) => <Ago at={createdAt} /> },
-];
-
-/** What the work of the task has submitted. Nothing where there is nothing. */
-function Children({ task }: { task: Task }) {
-  const parentId = task.id;
-  const read = useRead(
-    (signal) => readChildren(parentId, signal),
-    [parentId, task.state],
-    hasEnded(task.state) ? undefined : 5_000,
-  );
-  if (!read.value?.tasks.length) return null;
-  const { tasks, history } = read.value;
-  return (
-    <Card title="What it has submitted" flush actions={<a href={href(["tasks"], { parentId, history })}>All</a>}>
-      <Table label="What it has submitted" columns={CHILD_COLUMNS} rows={tasks} rowKey={({ id }) => id} />
-    </Card>
-  );
-}
-
-/** The first of them, those of long ago too where the server keeps a history. */
-async function readChildren(parentId: string, signal: AbortSignal): Promise<{ tasks: Task[]; history: string }> {
-  const request = { parentId, pageSize: 20 };
-  const live = (await api().tasks.listTasks(request, { signal })).tasks.map(taskFrom);
-  if (live.length === request.pageSize) return { tasks: live, history: "" };
-  try {
-    const { tasks } = await api().tasks.listTasks({ ...request, history: true }, { signal });
-    return { tasks: tasks.map(taskFrom), history: tasks.length > live.length ? "1" : "" };
-  } catch (thrown) {
-    // A server without a history keeps those that are live.
-    if (errorFrom(thrown).code === "bad_request") return { tasks: live, history: "" };
-    throw thrown;
-  }
 }
 
 function About({ task }: { task: Task }) {
