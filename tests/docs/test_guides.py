@@ -18,7 +18,7 @@ pytestmark = pytest.mark.gate("a document that is followed as a reader would")
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# Taskyard: (\w+\.py)(, added)?\n(.*)", re.DOTALL)
-GUIDES = {"celery": "# Celery\n", "temporal": "# Temporal\n", "rq": "# RQ\n"}
+GUIDES = {"celery": "# Celery\n", "temporal": "# Temporal\n", "rq": "# RQ\n", "hatchet": "# Hatchet\n"}
 PLUGINS = ("-p", "pytest_asyncio.plugin", "-p", "pytest_taskyard")
 SETTINGS = "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\npythonpath = .\n"
 MOST_LINES = 150
