@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import grpc
 import pytest
 
+from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc, task_pb2, task_pb2_grpc
 from tests.cases import every_case
 from tests.environment import without_settings
 from tests.ports import free_port
@@ -78,6 +79,33 @@ def test_the_history_has_what_left_memory(taskyard, submit, kept_address, monkey
     assert ids(taskyard, "--history") == submitted
     assert ids(taskyard, "--history", "--newest", "--limit", "2", "--since", "1h") == submitted[:1:-1]
     assert taskyard("get", submitted[0], "--json").json["state"] == "cancelled"
+
+
+def test_a_tree_has_what_left_memory(taskyard, kept_address, namespace, monkeypatch):
+    monkeypatch.setenv("TASKYARD_SERVER", kept_address)
+    call = {"metadata": (("taskyard-namespace", namespace),), "timeout": 20}
+    with grpc.insecure_channel(kept_address) as channel:
+        hosts = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
+        hosts.RegisterHost(runtime_host_pb2.RegisterHostRequest(host_id="h"), **call)
+        leases, tasks = lease_pb2_grpc.LeaseServiceStub(channel), task_pb2_grpc.TaskServiceStub(channel)
+
+        def run(parent_id, name):
+            """Submit a task, and let it begin; its id, and the fields of its end."""
+            request = task_pb2.SubmitTaskRequest(agent_id="ann", action=name, parent_id=parent_id)
+            task_id = tasks.SubmitTask(request, **call).task_id
+            lease = leases.ClaimTask(lease_pb2.ClaimTaskRequest(host_id="h", wait_ms=10_000), **call)
+            fields = {"host_id": "h", "task_id": task_id, "fencing_token": lease.fencing_token}
+            leases.StartTask(lease_pb2.StartTaskRequest(**fields), **call)
+            return task_id, lease_pb2.CompleteTaskRequest(**fields)
+
+        root, end_of_root = run(None, "root")
+        child, end_of_child = run(root, "child")
+        grandchild, end = run(child, "grandchild")
+        for each in (end, end_of_child, end_of_root):
+            leases.CompleteTask(each, **call)
+    assert ids(taskyard) == [root]
+    told = [line.split(" done")[0] for line in taskyard("tree", grandchild, "--root").out.splitlines()]
+    assert told == [f"root {root}", f"└── child {child}", f"    └── grandchild {grandchild}"]
 
 
 def test_a_server_without_a_store_says_that_it_keeps_no_history(taskyard):

@@ -5,7 +5,16 @@ import re
 import grpc
 import pytest
 
-from taskyard.v1 import lease_pb2, lease_pb2_grpc, park_pb2, park_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc
+from taskyard.v1 import (
+    lease_pb2,
+    lease_pb2_grpc,
+    park_pb2,
+    park_pb2_grpc,
+    runtime_host_pb2,
+    runtime_host_pb2_grpc,
+    step_pb2,
+    step_pb2_grpc,
+)
 from taskyard.v1.wait_pb2 import EndOfTasks, EventWait, NewWait, Question
 
 
@@ -25,6 +34,7 @@ def claim(address, namespace):
             return fields
 
         run.leases, run.parks, run.call = leases, park_pb2_grpc.ParkServiceStub(channel), call
+        run.steps = step_pb2_grpc.StepServiceStub(channel)
         yield run
 
 
@@ -40,6 +50,7 @@ def run_of_four(submit, claim):
     fails = submit("--action", "fetch", "--parent", root)
     failing = claim()
     held = submit("--action", "later", "--parent", fails, "--hold")
+    claim.steps.RecordStep(step_pb2.RecordStepRequest(**failing, name="open"), **claim.call)
     claim.leases.FailTask(lease_pb2.FailTaskRequest(**failing, error="no\nsuch page"), **claim.call)
     waits = [NewWait(name="children", ends=EndOfTasks(task_ids=[asks, fails, held]))]
     claim.parks.ParkTask(park_pb2.ParkTaskRequest(**lease, waits=waits[:1]), **claim.call)
@@ -60,7 +71,7 @@ def test_a_run_is_a_tree_with_what_each_task_does_or_waits_for(taskyard, submit,
     )
     assert told == [
         f"plan {root} parked, TIME, waits for 3 tasks",
-        f"└── fetch {fails} failed, TIME, on h, no such page",
+        f"└── fetch {fails} failed, TIME, on h, 1 step, no such page",
         f"    └── later {held} pending, held",
     ]
     assert taskyard("tree", "tsk_1").err == "taskyard: task not found\n"
@@ -105,7 +116,7 @@ def test_a_line_ends_where_the_terminal_ends(taskyard, submit, monkeypatch):
     assert "a" * 100 in taskyard("tree", root, "--wide").out
 
 
-def test_a_circle_of_parents_is_gone_round_once(taskyard, submit):
+def test_a_parent_that_nobody_knows_is_no_root(taskyard, submit):
     first = submit("--parent", "tsk_unknown")
     second = submit("--parent", first)
     assert lines(taskyard("tree", second, "--root"))[0].startswith(f"click {first}")
