@@ -21,7 +21,7 @@ type Park struct {
 
 // Wait is one thing that a parked task waits for.
 type Wait struct {
-	// Kind is [StepAnswer], [StepTime] or [StepEnds].
+	// Kind is [StepAnswer], [StepTime], [StepEnds] or [StepEvent].
 	Kind StepKind
 	// Name is what no other of its kind in the task is called: the id of a question.
 	Name string
@@ -31,6 +31,8 @@ type Wait struct {
 	Question *Question
 	// TaskIDs are the tasks whose ends are waited for.
 	TaskIDs []string
+	// EventName is the event that is waited for, "" for other kinds.
+	EventName string
 }
 
 // Question is what a task asks of people or agents.
@@ -126,6 +128,7 @@ func parkOf(m *taskyardv1.Park) *Park {
 		park.Waits = append(park.Waits, Wait{
 			Kind: StepKind(enumName(each.GetKind())), Name: each.GetName(), Until: timeOf(each.GetUntil()),
 			Question: questionOf(each.GetQuestion()), TaskIDs: each.GetTaskIds(),
+			EventName: each.GetEventName(),
 		})
 	}
 	return park

@@ -31,6 +31,7 @@ const (
 	StepAnswer StepKind = "answer" // The answer to a question.
 	StepTime   StepKind = "time"   // A time that has come.
 	StepEnds   StepKind = "ends"   // The end of tasks.
+	StepEvent  StepKind = "event"  // An event.
 )
 
 // TaskStep is a step of a task, as callers read it.
@@ -52,7 +53,7 @@ type TaskStep struct {
 	RecordedAt time.Time
 	// Question is what was asked; nil for other kinds.
 	Question *Question
-	// By is who answered, "" if nobody did.
+	// By is who answered, or sent the event, "" if nobody did.
 	By string
 	// Expired is true if nothing came in time; of a question its default is then the result.
 	Expired bool

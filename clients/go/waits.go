@@ -1,5 +1,5 @@
-// What a handler waits for without its lease and its slot: answers, times, and the ends of tasks. Its run ends, and
-// the next one finds what came among its steps (docs/rules.md, Parked tasks).
+// What a handler waits for without its lease and its slot: answers, times, the ends of tasks, and events. Its run ends,
+// and the next one finds what came among its steps (docs/rules.md, Parked tasks).
 
 package taskyard
 
@@ -25,9 +25,9 @@ const (
 )
 
 var (
-	// ErrParked is what an error of [RunningTask.Ask], [RunningTask.Sleep], [RunningTask.Join] and [Child.Result] is,
-	// for [errors.Is], while nothing has come yet. The handler returns it, wrapped or not: then its task waits without a
-	// host, and the handler begins again from its start once something came.
+	// ErrParked is what an error of [RunningTask.Ask], [RunningTask.Sleep], [RunningTask.Join], [RunningTask.Event] and
+	// [Child.Result] is, for [errors.Is], while nothing has come yet. The handler returns it, wrapped or not: then its task
+	// waits without a host, and the handler begins again from its start once something came.
 	ErrParked = errors.New("the task is parked: its handler begins again once something came")
 	// ErrJoinTimeout is what the error of [RunningTask.Join] is, for [errors.Is], if the tasks have not ended in time.
 	ErrJoinTimeout = errors.New("the tasks have not ended in time")
@@ -288,6 +288,8 @@ func kindOfWait(wait *taskyardv1.NewWait) taskyardv1.Step_Kind {
 		return taskyardv1.Step_answer
 	case *taskyardv1.NewWait_SleepSecs:
 		return taskyardv1.Step_time
+	case *taskyardv1.NewWait_Event:
+		return taskyardv1.Step_event
 	}
 	return taskyardv1.Step_ends
 }

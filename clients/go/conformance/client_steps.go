@@ -161,6 +161,11 @@ func answer(ctx context.Context, p *program, _ string, with arguments) (outcome,
 	return outcome{"state": state}, err
 }
 
+func sendEvent(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	waiting, err := p.client.SendEvent(ctx, with.Name, with.Payload)
+	return outcome{"waiting": waiting}, err
+}
+
 func readArtifact(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
 	data, err := p.client.ReadArtifact(ctx, with.Task, with.Name)
 	if err != nil {

@@ -147,6 +147,7 @@ type actionParams struct {
 	Choices      []any    `json:"choices"`
 	SleepMs      *int     `json:"sleep_ms"`
 	Join         []string `json:"join"`
+	Event        string   `json:"event"`
 }
 
 func echo(_ context.Context, task *taskyard.RunningTask) (any, error) { return task.Params, nil }
@@ -313,21 +314,25 @@ func parks(client *taskyard.Client) taskyard.Handler {
 				return nil, err
 			}
 		}
-		if params.Join == nil {
-			return found, nil
-		}
-		if err := task.Join(ctx, params.Join, taskyard.JoinAs("all")); err != nil {
-			return nil, err
-		}
-		ends := []taskyard.State{}
-		for _, id := range params.Join {
-			ended, err := client.Get(ctx, id)
-			if err != nil {
+		if params.Join != nil {
+			if err := task.Join(ctx, params.Join, taskyard.JoinAs("all")); err != nil {
 				return nil, err
 			}
-			ends = append(ends, ended.State)
+			ends := []taskyard.State{}
+			for _, id := range params.Join {
+				ended, err := client.Get(ctx, id)
+				if err != nil {
+					return nil, err
+				}
+				ends = append(ends, ended.State)
+			}
+			found["ends"] = ends
 		}
-		found["ends"] = ends
+		if params.Event != "" {
+			if found["event"], err = task.Event(ctx, params.Event); err != nil {
+				return nil, err
+			}
+		}
 		return found, nil
 	}
 }

@@ -93,6 +93,7 @@ type arguments struct {
 	AfterChunk      uint32   `json:"after_chunk"`
 	Question        string   `json:"question"`
 	Answer          any      `json:"answer"`
+	Payload         any      `json:"payload"`
 }
 
 type retry struct {
@@ -124,7 +125,7 @@ var operations = map[string]operation{
 	"explain": explain, "put_limit": putLimit, "limits": limits, "delete_limit": deleteLimit,
 	"put_weight": putWeight, "weights": weights, "delete_weight": deleteWeight, "cancel_tasks": cancelTasks,
 	"read_output": readOutput, "read_artifact": readArtifact, "list_steps": listSteps, "result": result,
-	"list_questions": listQuestions, "answer": answer,
+	"list_questions": listQuestions, "answer": answer, "send_event": sendEvent,
 	"host_start": hostStart, "host_wait": hostWait, "host_stop": hostStop,
 }
 
