@@ -253,6 +253,9 @@ class Program(Workers, Queueing):
     async def answer(self, task: str, question: str, answer: Any) -> Outcome:
         return {"state": await self._client.answer(task, question, answer)}
 
+    async def send_event(self, name: str, payload: Any = None) -> Outcome:
+        return {"waiting": await self._client.send_event(name, payload)}
+
     async def result(self, task: str, ms: float) -> Outcome:
         async with asyncio.timeout(ms / 1000):
             value = dict(await self._client.handle(task).result())

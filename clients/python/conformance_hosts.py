@@ -92,6 +92,8 @@ class RunningHost:
         if "join" in params:
             await task.join(params["join"], name="all")
             found["ends"] = [(await self.client.get(each)).state for each in params["join"]]
+        if "event" in params:
+            found["event"] = await task.event(params["event"])
         return found
 
     async def _count(self, begun: int = 0, ended: int = 0, stopped: int = 0) -> None:
