@@ -252,6 +252,8 @@ class Program {
       }
       case "answer":
         return { state: await client.answer(text("task"), text("question"), args.answer ?? null) };
+      case "send_event":
+        return { waiting: await client.sendEvent(text("name"), args.payload ?? null) };
       case "result": {
         const ended = await client.wait(text("task"), { timeoutMs: number("ms") });
         const { pad, ...value } = outputOf<JsonObject>(ended) ?? {};

@@ -142,7 +142,7 @@ async function children(task: RunningTask): Promise<JsonObject> {
 }
 
 async function parks(task: RunningTask, options: HostOptions): Promise<JsonObject> {
-  const { ask, choices, sleep_ms, join } = task.params;
+  const { ask, choices, sleep_ms, join, event } = task.params;
   const result: JsonObject = { before: await task.step("before", () => task.attempt) };
   if (ask !== undefined) result.answer = await task.ask("go", String(ask), choices ? { choices: choices as [] } : {});
   if (sleep_ms !== undefined) await task.sleep(Number(sleep_ms), "nap");
@@ -152,6 +152,7 @@ async function parks(task: RunningTask, options: HostOptions): Promise<JsonObjec
     result.ends = await Promise.all((join as string[]).map(async (id) => (await client.get(id)).state));
     await client.close();
   }
+  if (event !== undefined) result.event = await task.event(String(event));
   return result;
 }
 

@@ -5,22 +5,21 @@ import { Artifacts } from "./artifacts.js";
 import { type Batch, batchFrom, type SubmittedBatch, submittedBatchFrom } from "./batches.js";
 import { Calls } from "./calls.js";
 import type { ClientOptions, EndOptions, GiveUp, ListOptions } from "./client_options.js";
-import type { QuestionsOptions, RunOptions, SubmitOptions, Wire } from "./client_options.js";
+import type { RunOptions, SubmitOptions, Wire } from "./client_options.js";
 import { type GetBatchResponse, SubmitBatchRequestSchema } from "./gen/taskyard/v1/batch_pb.js";
 import type { OutputService } from "./gen/taskyard/v1/output_pb.js";
 import type { GetStatsResponse } from "./gen/taskyard/v1/stats_pb.js";
 import type { TaskService } from "./gen/taskyard/v1/task_pb.js";
 import { LargeParams, refusedBatch } from "./large_params.js";
-import { listQuestions, listTasks, pagesOf } from "./listing.js";
+import { listTasks, pagesOf } from "./listing.js";
 import { failureOf } from "./outcomes.js";
 import { OutageLog } from "./outage_log.js";
 import { outputOf } from "./payloads.js";
-import type { OpenQuestion } from "./questions.js";
 import type { Stopping } from "./queueing.js";
 import { type OutputChunk, type OutputOptions, readChunks } from "./reading.js";
+import { RunCalls } from "./run_calls.js";
 import { portableHash } from "./sha256.js";
-import { stepFrom, type TaskStep } from "./steps.js";
-import { type Stubs, stubsOver } from "./stubs.js";
+import { stubsOver } from "./stubs.js";
 import {
   fieldsOf,
   type NewSingleTask,
@@ -53,9 +52,7 @@ const CANCEL_MS = 5_000;
  * may have: `bad_request`, `unauthenticated`, `permission_denied`, `unavailable`, `deadline_exceeded`, `internal`, and
  * `cancelled` when the signal of the call aborts or the client is closed.
  */
-export class Client {
-  /** The stubs of all services, with the client's namespace, token, timeouts, retries and errors. */
-  readonly stubs: Stubs;
+export class Client extends RunCalls {
   /** The artifacts of tasks: values of any size under a name. */
   readonly artifacts: Artifacts;
   readonly #calls: Calls;
@@ -75,7 +72,9 @@ export class Client {
   constructor(transport: Transport, options: ClientOptions = {}, wire: Wire = {}) {
     const { disconnect, sharesSubmits, credentials, server, parentId, newHash = portableHash } = wire;
     const outages = new OutageLog(options.logger, server);
-    this.#calls = new Calls(transport, options, undefined, credentials, outages);
+    const calls = new Calls(transport, options, undefined, credentials, outages);
+    super(calls);
+    this.#calls = calls;
     // Calls of its own: closing the client does not end them.
     const submits = new Calls(transport, options, undefined, credentials, outages);
     const [submitter, stubs] = [new Submitter(submits, sharesSubmits ?? false), stubsOver(submits)];
@@ -84,8 +83,7 @@ export class Client {
     this.#agentId = options.agentId ?? options.agent ?? "";
     this.#parentId = parentId ?? (() => undefined);
     this.#disconnect = disconnect ?? (() => {});
-    this.stubs = stubsOver(this.#calls);
-    this.artifacts = new Artifacts(this.#calls, this.stubs, newHash);
+    this.artifacts = new Artifacts(calls, this.stubs, newHash);
   }
 
   /**
@@ -274,42 +272,6 @@ export class Client {
     } finally {
       end();
     }
-  }
-
-  /**
-   * The steps of a task, what it has done once and for all and what came while it was parked, in the order in which they were
-   * recorded.
-   *
-   * @throws TaskyardError `not_found`; `permission_denied` for a viewer that is shown no payloads.
-   */
-  async steps(taskId: string, { signal }: GiveUp = {}): Promise<TaskStep[]> {
-    return (await this.stubs.steps.listSteps({ taskId }, { signal })).steps.map(stepFrom);
-  }
-
-  // Questions of parked tasks
-
-  /**
-   * Lists the questions that are open, by the order in which their tasks were submitted. Reads page after page as needed.
-   *
-   * @param options `agentId`: only questions of tasks of this agent, default all. `pageSize`: tasks in one answer of the
-   *   server, at most 1,000, the default. `signal`: gives the calls up.
-   */
-  questions(options: QuestionsOptions = {}): AsyncGenerator<OpenQuestion, void, undefined> {
-    return listQuestions(this.stubs.parks, options);
-  }
-
-  /**
-   * Answers a question. The first answer wins, and the same again is the same.
-   *
-   * @param answer The answer, a JSON value.
-   * @returns The state of the task: queued where it was parked.
-   * @throws TaskyardError `not_found`, `bad_request` for an answer that the question does not allow, `conflict` if it has another
-   *   answer or its time is over, `too_large` for more than 64 KiB.
-   * @throws TypeError if the answer is not JSON.
-   */
-  async answer(taskId: string, questionId: string, answer: unknown, { signal }: GiveUp = {}): Promise<TaskState> {
-    const request = { taskId, questionId, answer: valueFrom(answer, "answer") };
-    return stateOf((await this.stubs.parks.answerQuestion(request, { signal })).state);
   }
 
   // Interrupting and ending

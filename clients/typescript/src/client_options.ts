@@ -106,6 +106,14 @@ export interface ListOptions extends GiveUp {
   pageSize?: number;
 }
 
+/** The options of an event that is sent. */
+export interface SendEventOptions extends GiveUp {
+  /** For how long those get it, too, that begin to wait later, in milliseconds, at most a day. Default a minute. */
+  lifeMs?: number;
+  /** Its id: within its life the same id of the same name is the same event. Default one is made. */
+  eventId?: string;
+}
+
 /** Which open questions to list. */
 export interface QuestionsOptions extends GiveUp {
   /** Questions of tasks of this agent. Default all. */

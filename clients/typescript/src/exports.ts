@@ -10,6 +10,7 @@ export type {
   ListOptions,
   QuestionsOptions,
   RunOptions,
+  SendEventOptions,
   SubmitOptions,
   Wire,
 } from "./client_options.js";

@@ -16,6 +16,7 @@ const CALLS = {
   question: ["ask", "answer"],
   sleepSecs: ["sleep", "time"],
   ends: ["join", "ends"],
+  event: ["event", "event"],
 } as const;
 
 const REFUSED = "what it does is refused. Let Parked through, or throw it again";
@@ -51,6 +52,7 @@ export class HeldWaits {
   async until(wait: NewWait): Promise<TaskStep> {
     if (this.#parked) return this.refuse();
     const [call, kind] = CALLS[(wait.awaited.case ?? "question") as keyof typeof CALLS];
+    const [call, kind] = CALLS[wait.awaited.case ?? "question"];
     const [key, what] = [`${kind} ${wait.name}`, `${call} '${wait.name}'`];
     if (this.#steps.here !== undefined) {
       throw refused(what, `it is called within the step '${this.#steps.here}', whose work would be lost`);

@@ -41,7 +41,7 @@ export { currentTask } from "./current_task.js";
 export { ActionFailed, NotRetryable, Retry } from "./failures.js";
 export { Host, type HostOptions } from "./host.js";
 export type { TaskInput } from "./inputs.js";
-export type { AskOptions, JoinOptions } from "./new_waits.js";
+export type { AskOptions, EventOptions, JoinOptions } from "./new_waits.js";
 export { Parked } from "./parked.js";
 export { Output } from "./payloads.js";
 export { saveArtifact } from "./saving.js";

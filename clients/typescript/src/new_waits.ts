@@ -1,4 +1,4 @@
-/** Waits as a host sends them: questions, times and the ends of tasks. */
+/** Waits as a host sends them: questions, times, the ends of tasks and events. */
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { ListValueSchema, type Value } from "@bufbuild/protobuf/wkt";
 import { NotRetryable } from "./failures.js";
@@ -9,6 +9,7 @@ const MAX_MS = 31_622_400_000;
 const MAX_JOINED = 10_000;
 const MAX_NAME = 256;
 const QUESTION_ID = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/;
+const EVENT_NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,255}$/;
 
 /** The optional parts of a question. */
 export interface AskOptions {
@@ -27,6 +28,14 @@ export interface AskOptions {
 /** The optional parts of a wait for the end of tasks. */
 export interface JoinOptions {
   /** The name, which no other join of the task has. Default `join`. */
+  name?: string;
+  /** How long to wait at most, in milliseconds, at most 366 days. Default as long as it takes. */
+  timeoutMs?: number;
+}
+
+/** The optional parts of a wait for an event. */
+export interface EventOptions {
+  /** The name of the wait, which no other wait of the task for an event has. Default that of the event. */
   name?: string;
   /** How long to wait at most, in milliseconds, at most 366 days. Default as long as it takes. */
   timeoutMs?: number;
@@ -71,6 +80,17 @@ export function newJoin(name: string, ids: readonly string[], timeoutMs: number 
   if (taskIds.length > MAX_JOINED) throw refused(what, `at most ${MAX_JOINED} tasks, not ${taskIds.length}`);
   const timeoutSecs = secsOf(what, "timeoutMs", timeoutMs);
   return made(what, () => ({ name, awaited: { case: "ends", value: { taskIds } }, timeoutSecs }));
+}
+
+/** Makes the wait for an event. Throws `NotRetryable` for a time or name that cannot be. */
+export function newEvent(event: string, name: string, timeoutMs: number | undefined): NewWait {
+  const what = `event '${name}'`;
+  if (!EVENT_NAME.test(event)) {
+    throw refused(what, "a name has 1 to 256 letters, digits, `.`, `_` or `-`, and no `.` first");
+  }
+  checkName(what, name);
+  const timeoutSecs = secsOf(what, "timeoutMs", timeoutMs);
+  return made(what, () => ({ name, awaited: { case: "event", value: { name: event } }, timeoutSecs }));
 }
 
 /** Throws `NotRetryable` for what cannot be the name of a step or of a wait. */

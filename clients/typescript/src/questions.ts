@@ -25,8 +25,8 @@ export interface Question {
 
 /** One thing that a parked task waits for. Any of them lets it go on. */
 export interface TaskWait {
-  /** An answer to a question, the end of tasks, or a time. A kind that only a later server knows has its number as name. */
-  kind: "answer" | "ends" | "time";
+  /** An answer, the end of tasks, a time, or an event. A kind that only a later server knows has its number as name. */
+  kind: "answer" | "ends" | "time" | "event";
   /** The name, which no other of its kind has in the task; of a question its id. */
   name: string;
   /** When it is over. Absent where it has no end. */
@@ -35,6 +35,8 @@ export interface TaskWait {
   question?: Question;
   /** The tasks whose ends are waited for. */
   taskIds: string[];
+  /** The name of the event. Absent for other kinds. */
+  eventName?: string;
 }
 
 /** What a parked task waits for. */
@@ -67,6 +69,7 @@ const KINDS = new Map<number, TaskWait["kind"]>([
   [Wait_Kind.answer, "answer"],
   [Wait_Kind.ends, "ends"],
   [Wait_Kind.time, "time"],
+  [Wait_Kind.event, "event"],
 ]);
 
 /** The question of a message. */
@@ -98,7 +101,9 @@ export function openQuestionFrom(message: OpenQuestionMessage): OpenQuestion {
 
 function waitFrom(message: WaitMessage): TaskWait {
   const kind = KINDS.get(message.kind ?? 0) ?? (String(message.kind) as TaskWait["kind"]);
-  return withEnd<TaskWait>({ kind, name: message.name ?? "", taskIds: message.taskIds }, message);
+  const wait: TaskWait = { kind, name: message.name ?? "", taskIds: message.taskIds };
+  if (message.eventName !== undefined) wait.eventName = message.eventName;
+  return withEnd(wait, message);
 }
 
 function withEnd<T extends Pick<OpenQuestion, "until" | "question">>(

@@ -12,7 +12,15 @@ import type { NewChunk } from "./gen/taskyard/v1/output_pb.js";
 import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
 import type { NewWait } from "./gen/taskyard/v1/wait_pb.js";
 import type { TaskInput } from "./inputs.js";
-import { type AskOptions, type JoinOptions, newJoin, newQuestion, newSleep } from "./new_waits.js";
+import {
+  type AskOptions,
+  type EventOptions,
+  type JoinOptions,
+  newEvent,
+  newJoin,
+  newQuestion,
+  newSleep,
+} from "./new_waits.js";
 import { inputOf } from "./payloads.js";
 import { type LeaseName, reportOn } from "./reports.js";
 import type { TaskStep } from "./steps.js";
@@ -310,6 +318,29 @@ export class RunningTask<I = JsonValue> {
       () => newJoin(name, ids, timeoutMs),
       ({ expired }) => {
         if (expired) throw new TaskyardError("deadline_exceeded", `join '${name}': the tasks have not ended in time`);
+      },
+    );
+  }
+
+  /**
+   * Waits for an event without a lease and without a slot, as `ask` waits for an answer. It is the oldest one of its name that
+   * the task has not had yet, of those that live, else the next one that is sent, see `Client.sendEvent`. `T` is not checked.
+   *
+   * @param event The name of the event: 1 to 256 letters, digits, `.`, `_` or `-`.
+   * @param options `name`: of the wait, which no other wait of the task for an event has, default that of the event.
+   *   `timeoutMs`: how long at most, in milliseconds, default as long as it takes.
+   * @returns The payload of the event.
+   * @throws Parked if none has come yet.
+   * @throws TaskyardError `deadline_exceeded` if none has come in time, `lease_lost`.
+   * @throws NotRetryable and TaskStopped as `ask`.
+   */
+  event<T = JsonValue>(event: string, options: EventOptions = {}): Promise<T> {
+    const { name = event, timeoutMs } = options;
+    return this.#wait(
+      () => newEvent(event, name, timeoutMs),
+      ({ expired, result }) => {
+        if (expired) throw new TaskyardError("deadline_exceeded", `event '${name}': none has come in time`);
+        return (result ?? null) as T;
       },
     );
   }

@@ -8,8 +8,8 @@ import { dateOf, jsonOf } from "./values.js";
 /** Work that a task has recorded, or what came while it was parked. `outputOf(step)` is its value. */
 export interface TaskStep {
   /**
-   * `work` that a host has recorded, the `answer` to a question, a `time` that came, or the `ends` of tasks. A kind that only
-   * a later server knows has its number as name.
+   * `work` that a host has recorded, the `answer` to a question, a `time` that came, the `ends` of tasks, or an `event`. A kind
+   * that only a later server knows has its number as name.
    */
   kind: (typeof KINDS)[number];
   /** The name, which no other step of its kind has in the task. */
@@ -28,13 +28,13 @@ export interface TaskStep {
   recordedAt: Date;
   /** What was asked. Absent unless the kind is `answer`. */
   question?: Question;
-  /** Who answered. Absent unless somebody did. */
+  /** Who answered, or sent the event. Absent unless somebody did. */
   by?: string;
   /** True if nothing came in time; of a question its default is then the result. Absent otherwise. */
   expired?: boolean;
 }
 
-const KINDS = ["work", "answer", "time", "ends"] as const;
+const KINDS = ["work", "answer", "time", "ends", "event"] as const;
 const KIND_OF_NUMBER = new Map<number, TaskStep["kind"]>(KINDS.map((kind) => [Step_Kind[kind], kind]));
 
 /** The step of a message. */

@@ -4,6 +4,7 @@ import { AdminService } from "./gen/taskyard/v1/admin_pb.js";
 import { AgentService } from "./gen/taskyard/v1/agent_pb.js";
 import { ArtifactService } from "./gen/taskyard/v1/artifact_pb.js";
 import { BatchService } from "./gen/taskyard/v1/batch_pb.js";
+import { EventService } from "./gen/taskyard/v1/event_pb.js";
 import { LeaseService } from "./gen/taskyard/v1/lease_pb.js";
 import { LimitService } from "./gen/taskyard/v1/limit_pb.js";
 import { OperationService } from "./gen/taskyard/v1/operation_pb.js";
@@ -33,6 +34,7 @@ export interface Stubs {
   readonly artifacts: Stub<typeof ArtifactService>;
   readonly steps: Stub<typeof StepService>;
   readonly parks: Stub<typeof ParkService>;
+  readonly events: Stub<typeof EventService>;
 }
 
 /** The stubs over a transport. */
@@ -53,5 +55,6 @@ export function stubsOver(transport: Transport): Stubs {
     artifacts: createClient(ArtifactService, transport),
     steps: createClient(StepService, transport),
     parks: createClient(ParkService, transport),
+    events: createClient(EventService, transport),
   };
 }

@@ -86,7 +86,7 @@ test("a park whose answer was lost with its stream is reported again, with all t
   second.welcome({ kept: [{ taskId: "a", fencingToken: 1, leaseSecs: 60 }] });
   const [report] = (await second.next("reports")).reports;
   const waits = report?.event.case === "parked" ? report.event.value.waits : [];
-  const told = waits.map(({ name, event }) => [name, event.case, event.case === "sleepSecs" && event.value]);
+  const told = waits.map(({ name, awaited }) => [name, awaited.case, awaited.case === "sleepSecs" && awaited.value]);
   assert.deepEqual(told, [
     ["a", "question", false],
     ["sleep", "sleepSecs", 0.5],
