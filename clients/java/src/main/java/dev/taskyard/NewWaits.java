@@ -1,6 +1,7 @@
 package dev.taskyard;
 
 import dev.taskyard.v1.EndOfTasks;
+import dev.taskyard.v1.EventWait;
 import dev.taskyard.v1.NewWait;
 import dev.taskyard.v1.Question;
 import dev.taskyard.v1.Step;
@@ -9,11 +10,12 @@ import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.regex.Pattern;
 
-/** What handlers wait for, as it is sent: questions, times and the ends of tasks. */
+/** What handlers wait for, as it is sent: questions, times, the ends of tasks and events. */
 final class NewWaits {
     private static final Duration MAX_TIME = Duration.ofDays(366);
     private static final int MAX_JOINED = 10_000;
     private static final Pattern QUESTION_ID = Pattern.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}");
+    private static final Pattern EVENT_NAME = Pattern.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,255}");
 
     private NewWaits() {}
 
@@ -54,12 +56,22 @@ final class NewWaits {
         return within(timeout, "join", NewWait.newBuilder().setName(name).setEnds(ends));
     }
 
+    static NewWait event(String event, String name, Duration timeout) {
+        if (!EVENT_NAME.matcher(event).matches()) {
+            throw failed("event", event, "a name has 1 to 256 letters, digits, `.`, `_` or `-`, and no `.` first");
+        }
+        checkName("event", name);
+        var awaited = EventWait.newBuilder().setName(event);
+        return within(timeout, "event", NewWait.newBuilder().setName(name).setEvent(awaited));
+    }
+
     /** What a wait becomes, and how it is called. */
     static HeldSteps.Key keyOf(NewWait wait) {
         Step.Kind kind =
                 switch (wait.getAwaitedCase()) {
                     case QUESTION -> Step.Kind.answer;
                     case SLEEP_SECS -> Step.Kind.time;
+                    case EVENT -> Step.Kind.event;
                     default -> Step.Kind.ends;
                 };
         return new HeldSteps.Key(kind, wait.getName());
@@ -70,6 +82,7 @@ final class NewWaits {
         return switch (wait.getAwaitedCase()) {
             case QUESTION -> "ask";
             case SLEEP_SECS -> "sleep";
+            case EVENT -> "event";
             default -> "join";
         };
     }

@@ -96,10 +96,14 @@ abstract sealed class ResumableTask permits RunningTask {
     public <T> T ask(String id, Class<T> type, Question question, Duration timeout) throws InterruptedException {
         check();
         Step answered = steps().waits.await(handedOut(), NewWaits.ask(id, question, timeout));
+        return resultOf(answered, type, "ask '" + id + "': the answer does not fit: ");
+    }
+
+    private static <T> T resultOf(Step step, Class<T> type, String unfitText) {
         try {
-            return type.cast(HeldSteps.converted(Json.plain(answered.getResult()), type));
+            return type.cast(HeldSteps.converted(Json.plain(step.getResult()), type));
         } catch (IllegalArgumentException unfit) {
-            throw new IllegalArgumentException("ask '" + id + "': the answer does not fit: " + unfit.getMessage(), unfit);
+            throw new IllegalArgumentException(unfitText + unfit.getMessage(), unfit);
         }
     }
 
@@ -135,6 +139,55 @@ abstract sealed class ResumableTask permits RunningTask {
         if (!taskIds.isEmpty() && steps().waits.await(handedOut(), wait).getExpired()) {
             throw new TimeoutException("join '" + name + "': the tasks have not ended in time");
         }
+    }
+
+    /**
+     * Waits for an event, however long that takes, as {@link #event(String, Class, String, Duration)} does.
+     *
+     * @param <T> the type
+     * @param event the name of the event, which is that of the wait, too
+     * @param type the type of the payload: a plain one, see {@link Json}; {@code Object.class} for any
+     * @return the payload of the event
+     * @throws InterruptedException if the handler is to stop
+     * @throws Parked if none has come yet
+     */
+    public <T> T event(String event, Class<T> type) throws InterruptedException {
+        return payloadOf(eventStep(event, event, null), type);
+    }
+
+    /**
+     * Waits for an event without a lease and without a slot, as {@link #ask(String, Class, Question, Duration)} waits for an
+     * answer. It is the oldest one of its name that the task has not had yet, of those that live, else the next one that is
+     * sent, see {@link Taskyard#sendEvent(String, Object)}.
+     *
+     * @param <T> the type
+     * @param event the name of the event: 1 to 256 letters, digits, {@code .}, {@code _} or {@code -}
+     * @param type the type of the payload: a plain one, see {@link Json}; {@code Object.class} for any
+     * @param name the name of the wait, which no other wait of the task for an event has
+     * @param timeout how long to wait at most, up to 366 days; null for as long as it takes
+     * @return the payload of the event
+     * @throws InterruptedException if the handler is to stop
+     * @throws Parked if none has come yet
+     * @throws TimeoutException if none has come in time
+     * @throws NotRetryableException for a malformed name, for one that is used twice, and within a step
+     * @throws IllegalArgumentException if the payload is not of this type
+     */
+    public <T> T event(String event, Class<T> type, String name, Duration timeout)
+            throws InterruptedException, TimeoutException {
+        Step came = eventStep(event, name, timeout);
+        if (came.getExpired()) {
+            throw new TimeoutException("event '" + name + "': none has come in time");
+        }
+        return payloadOf(came, type);
+    }
+
+    private Step eventStep(String event, String name, Duration timeout) throws InterruptedException {
+        check();
+        return steps().waits.await(handedOut(), NewWaits.event(event, name, timeout));
+    }
+
+    private static <T> T payloadOf(Step came, Class<T> type) {
+        return resultOf(came, type, "event '" + came.getName() + "': the payload does not fit: ");
     }
 
     /**

@@ -212,6 +212,9 @@ final class BackgroundHost {
             task.join(ids, "all", null);
             found.put("ends", ids.stream().map(id -> taskyard.get(id).getState().name()).toList());
         }
+        if (params.get("event") instanceof String event) {
+            found.put("event", task.event(event, Object.class));
+        }
         return found;
     }
 

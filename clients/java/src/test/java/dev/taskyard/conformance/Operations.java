@@ -69,6 +69,7 @@ final class Operations {
             case "list_steps" -> Map.of("steps", steps(with.text("task")));
             case "list_questions" -> Map.of("questions", questions(with.text("task")));
             case "answer" -> state(taskyard.answer(with.text("task"), with.text("question"), with.any("answer")));
+            case "send_event" -> Map.of("waiting", taskyard.sendEvent(with.text("name"), with.any("payload")));
             case "result" -> result(with);
             case "cut" -> cut(with);
             case "sleep" -> sleep(with);
