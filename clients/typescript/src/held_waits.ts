@@ -51,7 +51,6 @@ export class HeldWaits {
   /** The step that a wait has become. Rejects with `Parked` if nothing has come: then the handler is to end. */
   async until(wait: NewWait): Promise<TaskStep> {
     if (this.#parked) return this.refuse();
-    const [call, kind] = CALLS[(wait.awaited.case ?? "question") as keyof typeof CALLS];
     const [call, kind] = CALLS[wait.awaited.case ?? "question"];
     const [key, what] = [`${kind} ${wait.name}`, `${call} '${wait.name}'`];
     if (this.#steps.here !== undefined) {
