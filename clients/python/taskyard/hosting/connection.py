@@ -132,6 +132,7 @@ class Connection:
             if not self._connecting.cancelled():
                 self._connecting.result()
         finally:
+            self._output.close()
             tasks = [self._connecting, *self._departure.tasks]
             for task in tasks:
                 task.cancel()

@@ -95,7 +95,7 @@ class Handlers:
         for assignment in assignments:
             key = key_of(assignment.lease)
             output = None if output_of is None else output_of(key)
-            made = self._artifacts_of(assignment), self._steps_of(assignment)
+            made = self._artifacts_of(assignment), self._steps_of(assignment, output)
             task = RunningTask(assignment.task, key[1], self._on_progress, self._state, output, *made)
             work = asyncio.create_task(self._run(assignment, task), name=f"taskyard {task.action} {task.id}")
             self._running[key] = (task, work)
@@ -155,11 +155,12 @@ class Handlers:
             return None
         return functools.partial(LeaseArtifacts, self._artifacts, assignment.lease, hashes_of(assignment))
 
-    def _steps_of(self, assignment: Assignment) -> Callable[[], TaskSteps] | None:
+    def _steps_of(self, assignment: Assignment, output: TaskOutput | None) -> Callable[[], TaskSteps] | None:
         if self._artifacts is None:
             return None
         count, codec = assignment.task.steps, self._actions.codec
-        return functools.partial(LeaseSteps, self._artifacts, assignment.lease, count, codec)
+        made = functools.partial(LeaseSteps, self._artifacts, assignment.lease, count, codec)
+        return made if output is None else functools.partial(made, output.flush)
 
     async def _run(self, assignment: Assignment, task: RunningTask) -> Report | None:
         """Run a task, whose params, inputs and result may be artifacts, since they are too large."""

@@ -23,7 +23,7 @@ class OutputBox:
     """Chunks by lease, from when they are said until the server keeps them.
 
     Attributes:
-        on_freed: Called with the bytes of chunks that are no longer here. Default nothing.
+        on_freed: Called with a lease, and the bytes of chunks of it that are no longer here. Default nothing.
 
     Args:
         may_say: Says whether anything is to be sent under a lease.
@@ -31,7 +31,7 @@ class OutputBox:
 
     def __init__(self, may_say: Callable[[LeaseKey], bool]) -> None:
         self._may_say = may_say
-        self.on_freed: Callable[[int], None] = lambda _: None
+        self.on_freed: Callable[[LeaseKey, int], None] = lambda _key, _size: None
         self._window = 0
         """How many bytes may be sent and not kept yet, on this stream."""
         self._sent_bytes = 0
@@ -69,7 +69,7 @@ class OutputBox:
         """
         said = self._said.get(key)
         if not self._window or not self._may_say(key) or (said is not None and said.is_closed):
-            self.on_freed(size)
+            self.on_freed(key, size)
             return
         if said is None:
             said = self._said[key] = _Said()
@@ -90,7 +90,7 @@ class OutputBox:
             log.warning("task %s: %d chunks of its output were not kept", key[0], said.count)
         self._unsent.pop(key, None)
         self._deferred.pop(key, None)
-        self._free(said, said.count)
+        self._free(key, said, said.count)
 
     def welcome(self, window: int) -> None:
         """Begin a stream.
@@ -106,7 +106,7 @@ class OutputBox:
                 log.warning("task %s: its output ends here, since this server takes none", key[0])
                 # Which of them were kept is not known, so neither is the next number.
                 said.is_closed = True
-                self._free(said, said.count)
+                self._free(key, said, said.count)
         self._unsent.clear()
 
     def disconnected(self) -> None:
@@ -171,7 +171,7 @@ class OutputBox:
             # It was sent behind chunks that are missing now, and is sent again with them.
             is_stale = said.stale > 0
             said.stale -= is_stale
-            self._keep(said, ack.taken)
+            self._keep(key, said, ack.taken)
             code = ack.error.code
             if not ack.HasField("error") or (is_stale and code not in LOST_CODES):
                 continue
@@ -204,16 +204,16 @@ class OutputBox:
         said.unsent.extendleft(reversed(said.sent))
         said.sent.clear()
 
-    def _keep(self, said: "_Said", taken: int) -> None:
+    def _keep(self, key: LeaseKey, said: "_Said", taken: int) -> None:
         """The server keeps the chunks up to this number."""
         count = min(taken - said.kept, len(said.sent))
         if count > 0:
             said.kept += count
-            self._free(said, count)
+            self._free(key, said, count)
         if not said.count:
             said.was_refused = False
 
-    def _free(self, said: "_Said", count: int) -> None:
+    def _free(self, key: LeaseKey, said: "_Said", count: int) -> None:
         """Take out the first chunks of a lease."""
         freed = 0
         for _ in range(count):
@@ -224,7 +224,7 @@ class OutputBox:
                 size = said.unsent.popleft()[1]
             freed += size
         if freed:
-            self.on_freed(freed)
+            self.on_freed(key, freed)
 
 
 class _Said:

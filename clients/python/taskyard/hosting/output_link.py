@@ -46,6 +46,10 @@ class OutputLink:
         """
         self._window.begin(window)
 
+    def close(self) -> None:
+        """End with the connection: nothing is kept any more."""
+        self._window.close()
+
     def of(self, key: LeaseKey) -> WindowOutput:
         """Make the output of a task.
 

@@ -15,6 +15,8 @@ from .task_output import NOT_TAKEN
 
 MAX_OVER_BYTES: Final = 1 << 20
 """This much more than there is room for is taken of those that cannot wait."""
+FLUSH_SECS: Final = 60.0
+"""How long a step waits at most for what was said before it. Its lease is over by then, or the server takes nothing."""
 
 Put = Callable[[LeaseKey, NewChunk, int], None]
 
@@ -29,8 +31,12 @@ class OutputWindow:
     def __init__(self, put: Put) -> None:
         self._put = put
         self._lock = threading.Lock()
+        self._freed = threading.Condition(self._lock)
         self._limit = 0
         self._used = 0
+        self._owed: dict[LeaseKey, int] = {}
+        """The bytes of each lease that are on the stream and not kept yet."""
+        self._is_closed = False
         self._waiting: deque[Waiting] = deque()
 
     @property
@@ -55,15 +61,35 @@ class OutputWindow:
             each.is_refused = True
             each.wake()
 
-    def release(self, size: int) -> None:
+    def release(self, key: LeaseKey, size: int) -> None:
         """Note that chunks need their room no more.
 
         Args:
+            key: Their lease.
             size: Their bytes.
         """
         with self._lock:
             self._used -= size
+            self._owed[key] -= size
+            if not self._owed[key]:
+                del self._owed[key]
+                self._freed.notify_all()
             self._grant()
+
+    def flush(self, key: LeaseKey) -> None:
+        """Block until the server keeps what was put on the stream under a lease, or the lease is over.
+
+        Args:
+            key: The lease.
+        """
+        with self._lock:
+            self._freed.wait_for(lambda: self._is_closed or key not in self._owed, FLUSH_SECS)
+
+    def close(self) -> None:
+        """Let nobody wait for what was put on the stream, since there will be none any more."""
+        with self._lock:
+            self._is_closed = True
+            self._freed.notify_all()
 
     def take(self, key: LeaseKey, chunk: NewChunk, size: int, over: float = 0) -> bool:
         """Put a chunk on the stream if there is room.
@@ -80,8 +106,7 @@ class OutputWindow:
         with self._lock:
             if (self._waiting and not over) or not self._has_room(size, over):
                 return False
-            self._used += size
-            self._put(key, chunk, size)
+            self._send(key, chunk, size)
             return True
 
     def queue(self, key: LeaseKey, chunk: NewChunk, size: int, wake: Callable[[], None]) -> "Waiting":
@@ -137,9 +162,13 @@ class OutputWindow:
             self._take_waiting(self._waiting.popleft())
 
     def _take_waiting(self, waiting: "Waiting") -> None:
-        self._used += waiting.size
-        self._put(waiting.key, waiting.chunk, waiting.size)
+        self._send(waiting.key, waiting.chunk, waiting.size)
         waiting.wake()
+
+    def _send(self, key: LeaseKey, chunk: NewChunk, size: int) -> None:
+        self._used += size
+        self._owed[key] = self._owed.get(key, 0) + size
+        self._put(key, chunk, size)
 
 
 class Waiting:
@@ -250,6 +279,10 @@ class WindowOutput:
             self._window.withdraw(waiting)
             raise
         return not waiting.is_refused
+
+    def flush(self) -> None:
+        """Block until the server keeps what was said before, or the lease is over."""
+        self._window.flush(self._key)
 
     def stop(self) -> None:
         """Let nothing wait any more, since the task is to end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
@@ -48,10 +49,19 @@ class LeaseSteps:
         lease: The lease of the task.
         count: How many steps earlier runs have recorded.
         codec: The codec of the host, None for none.
+        flush: Blocks until what the task has said is kept. Default it says nothing.
     """
 
-    def __init__(self, artifacts: HostArtifacts, lease: Lease, count: int, codec: Codec | None) -> None:
+    def __init__(
+        self,
+        artifacts: HostArtifacts,
+        lease: Lease,
+        count: int,
+        codec: Codec | None,
+        flush: Callable[[], None] = lambda: None,
+    ) -> None:
         self.codec = codec
+        self._flush = flush
         self._artifacts = artifacts
         self._lease = lease
         self._lock = threading.Lock()
@@ -105,7 +115,7 @@ class LeaseSteps:
         return Step(name=name, output=Payload(data=data, encoding=reference.encoding))
 
     def record(self, step: Step) -> Step:
-        """Record a step. A result that is too large becomes an artifact.
+        """Record a step, once what was said is kept: no later run says it. A large result becomes an artifact.
 
         Args:
             step: The step.
@@ -117,6 +127,7 @@ class LeaseSteps:
             TaskyardError: It is refused, or the server was unavailable for too long.
         """
         lease, kept = self._lease, step
+        self._flush()
         if not self._takes(step.result.ByteSize() + step.output.ByteSize()):
             kept = Step()
             kept.CopyFrom(step)

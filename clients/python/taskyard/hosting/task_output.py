@@ -27,6 +27,9 @@ class TaskOutput(Protocol):
     async def wait_here(self, chunk: NewChunk, size: int) -> bool:
         """Send a chunk once there is room for it. False if it is refused."""
 
+    def flush(self) -> None:
+        """Block until what was said before is kept, or the lease is over. Not in the loop of the handler."""
+
     def stop(self) -> None:
         """Let nothing wait any more, since the task is to end."""
 

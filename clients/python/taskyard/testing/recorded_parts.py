@@ -72,6 +72,9 @@ class RecordedOutput:
         """
         return self.take(chunk, size)
 
+    def flush(self) -> None:
+        """Do nothing, since all is recorded."""
+
     def stop(self) -> None:
         """Do nothing, since nothing waits."""
 

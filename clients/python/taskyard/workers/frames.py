@@ -36,6 +36,8 @@ class Kind(IntEnum):
     """From the worker: a `NewChunk` of its task's output. While there is no room for it, nothing more is read."""
     MUTE = 12
     """To the worker, before a task that can say nothing: why, as text."""
+    FLUSH = 14
+    """From the worker: it waits for a byte of its pipe `kept`, which says that its output until here is kept."""
     LARGEST = 13
     """To the worker, before a task: the most bytes of a payload in decimal digits, where it does not know them."""
 

@@ -252,10 +252,18 @@ class _Worker:
             if (waits := _say(task, piece)) is not None:
                 await waits
 
+    async def _flush(self, output: TaskOutput) -> None:
+        await asyncio.to_thread(output.flush)
+        self.process.tell_kept()
+
     def _take_frame(self, kind: Kind, data: bytes) -> Awaitable[None] | None:
         match kind:
             case Kind.OUTPUT if self._task is not None:
                 return _say(self._task, (NewChunk.FromString(data), len(data)))
+            case Kind.FLUSH if self._task is not None and self._task.sink is not None:
+                return self._flush(self._task.sink)
+            case Kind.FLUSH:
+                self.process.tell_kept()
             case Kind.READY:
                 self._ready.set_result(None)
             case Kind.UNFIT:

@@ -66,7 +66,7 @@ class WorkerProcess:
         self._waits = False
         """True while the frame that was read last waits for room, and nothing more is read."""
         self._reaping = threading.Lock()
-        self._life = -1
+        self._life = self._kept = -1
         self._crash_file = -1
 
     @property
@@ -83,9 +83,10 @@ class WorkerProcess:
         tasks, self_tasks = os.pipe()
         self_reports, reports = os.pipe()
         life, self._life = os.pipe()
+        kept, self._kept = os.pipe()
         self._crash_file = os.memfd_create("taskyard-crash")
         ends = () if self._captured is None else self._captured.open()
-        pipes = (tasks, reports, life, self._crash_file, *ends)
+        pipes = (tasks, reports, life, self._crash_file, kept, *ends)
         try:
             # Popen without a function to call uses vfork, and takes milliseconds. A session of its own makes a worker
             # the leader of a process group; and Linux, which shares processors among sessions, keeps the host's
@@ -102,13 +103,13 @@ class WorkerProcess:
                 start_new_session=True,
             )
         except BaseException:
-            for each in (self_tasks, self_reports, self._life, self._crash_file):
+            for each in (self_tasks, self_reports, self._life, self._kept, self._crash_file):
                 os.close(each)
             if self._captured is not None:
                 self._captured.close()
             raise
         finally:
-            for each in (tasks, reports, life, *ends):
+            for each in (tasks, reports, life, kept, *ends):
                 os.close(each)
         threading.Thread(target=self._wait, name=f"taskyard-worker-{self.pid}", daemon=True).start()
         reader = asyncio.StreamReader()
@@ -129,6 +130,12 @@ class WorkerProcess:
         """
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(frame(kind, data))
+
+    def tell_kept(self) -> None:
+        """Tell the process that its output until its last `FLUSH` is kept."""
+        with self._reaping, contextlib.suppress(OSError):
+            if self._process is not None and self._process.returncode is None:
+                os.write(self._kept, b"k")
 
     def finish(self) -> None:
         """Let the process leave its lifespan and end by itself."""
@@ -168,6 +175,7 @@ class WorkerProcess:
         self.how_it_ended = _how_it_ended(process.returncode, usage.ru_maxrss)
         self.crash_report = _read_crash(self._crash_file)
         os.close(self._life)
+        os.close(self._kept)
         # Without its loop the host has ended, and nobody waits any more.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._loop.create_task, self._bury())

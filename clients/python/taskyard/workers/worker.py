@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 HOST_CHECK_SECS: Final = 5.0
 
 
-def main(tasks: int, reports: int, life: int, crash: int, *ends: int) -> None:
+def main(tasks: int, reports: int, life: int, crash: int, kept: int, *ends: int) -> None:
     """Work until the host has no more tasks.
 
     Args:
@@ -54,10 +54,11 @@ def main(tasks: int, reports: int, life: int, crash: int, *ends: int) -> None:
         reports: That of the pipe to the host.
         life: That of a pipe that is closed when the host ends.
         crash: That of a file for what the interpreter says when it crashes.
+        kept: That of a pipe from the host, see `Kind.FLUSH`.
         *ends: Those of pipes for what handlers write to file descriptors 1 and 2. Default nothing is captured.
     """
     current_process.is_worker = True
-    for each in (tasks, reports, life, crash, *ends):
+    for each in (tasks, reports, life, crash, kept, *ends):
         os.set_inheritable(each, False)
     _end_with_host(life)
     faulthandler.enable(crash)
@@ -72,7 +73,7 @@ def main(tasks: int, reports: int, life: int, crash: int, *ends: int) -> None:
     except BaseException as error:
         send(Kind.UNFIT, _unfit(error))
         return
-    asyncio.run(Worker(body, tasks, send, ends).run())
+    asyncio.run(Worker(body, tasks, send, kept, ends).run())
 
 
 class Sender:
@@ -109,11 +110,13 @@ class Worker:
         body: The handlers, and what is around them.
         tasks: The file descriptor of the pipe from the host.
         send: Writes to the host.
+        kept: The file descriptor of the pipe from the host that answers `Kind.FLUSH`.
         ends: The file descriptors of pipes for what handlers write, empty if nothing is captured.
     """
 
-    def __init__(self, body: Body, tasks: int, send: Sender, ends: Sequence[int]) -> None:
+    def __init__(self, body: Body, tasks: int, send: Sender, kept: int, ends: Sequence[int]) -> None:
         self._body = body
+        self._kept = kept
         self._ends = ends
         self._mute = ""
         """Why the next task can say nothing."""
@@ -162,11 +165,13 @@ class Worker:
     async def _run_task(self, assignment: Assignment, state: Any) -> None:
         self._send(Kind.TAKEN)
         token = int(assignment.lease.fencing_token)
-        output = PipeOutput(self._send, self._mute)
+        output = PipeOutput(self._send, self._kept, self._mute)
         access, lease = self._body.access, assignment.lease
         artifacts = partial(_artifacts, access, lease, hashes_of(assignment)) if access else None
-        steps = partial(_steps, access, self._max_payload_bytes, assignment, self._body.codec) if access else None
-        self._task = task = RunningTask(assignment.task, token, self._report, state, output, artifacts, steps)
+        steps = partial(_steps, access, self._max_payload_bytes, assignment, self._body.codec, output.flush)
+        self._task = task = RunningTask(
+            assignment.task, token, self._report, state, output, artifacts, steps if access else None
+        )
         task.raises = True
         task.tell_tokens = self._tell_tokens
         handler = self._body.handlers.get(task.action, self._body.any_action)
@@ -237,13 +242,17 @@ class PipeOutput:
 
     Args:
         send: Writes to the host.
+        kept: The file descriptor of the pipe from the host that answers `Kind.FLUSH`.
         refusal: Why nothing is taken, empty if it is.
     """
 
-    def __init__(self, send: Sender, refusal: str) -> None:
+    def __init__(self, send: Sender, kept: int, refusal: str) -> None:
         self._send = send
+        self._kept = kept
         self.refusal = refusal
         self._has_ended = False
+        self._flushing = threading.Lock()
+        self._has_said = False
 
     def take(self, chunk: NewChunk, size: int) -> bool:
         """Send a chunk, and block while the host has no room.
@@ -257,6 +266,7 @@ class PipeOutput:
         """
         del size
         if not self._has_ended:
+            self._has_said = True
             self._send(Kind.OUTPUT, chunk.SerializeToString())
         return True
 
@@ -274,6 +284,14 @@ class PipeOutput:
         """
         return self.take(chunk, size)
 
+    def flush(self) -> None:
+        """Block until what was said before is kept, or the lease is over."""
+        with self._flushing:
+            if self._has_said and not self._has_ended:
+                self._has_said = False
+                self._send(Kind.FLUSH)
+                os.read(self._kept, 1)
+
     def stop(self) -> None:
         """Do nothing: the host reads faster then."""
 
@@ -289,13 +307,15 @@ def _artifacts(access: bytes, lease: Lease, hashes: dict[str, str]) -> TaskArtif
     return LeaseArtifacts(_all_artifacts(access), lease, hashes)
 
 
-def _steps(access: bytes, max_payload_bytes: int, assignment: Assignment, codec: Codec | None) -> TaskSteps:
+def _steps(
+    access: bytes, max_payload_bytes: int, assignment: Assignment, codec: Codec | None, flush: Callable[[], None]
+) -> TaskSteps:
     """The steps of a task, by connections of this process."""
     from taskyard.hosting.steps import LeaseSteps
 
     artifacts = _all_artifacts(access)
     artifacts.max_payload_bytes = max_payload_bytes
-    return LeaseSteps(artifacts, assignment.lease, assignment.task.steps, codec)
+    return LeaseSteps(artifacts, assignment.lease, assignment.task.steps, codec, flush)
 
 
 @cache

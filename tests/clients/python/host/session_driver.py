@@ -113,7 +113,7 @@ class SessionDriver:
             written.append(f"heartbeat {' '.join(lease.task_id for lease in heartbeat.leases)}".strip())
         return written
 
-    def _free(self, size: int) -> None:
+    def _free(self, _: Key, size: int) -> None:
         self.freed += size
 
     def start(self, *keys: Key) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from taskyard import Host, RetryPolicy, RunningTask
 
+CHUNKS = 500
 AGAIN = RetryPolicy(3, timedelta(milliseconds=1))
 
 
@@ -47,6 +48,26 @@ def large(task: RunningTask) -> int:
     if task.attempt == 1:
         raise RuntimeError("again")
     return len(text)
+
+
+def talks(task: RunningTask) -> None:
+    """Take a step that says much."""
+
+    def said() -> None:
+        for _ in range(CHUNKS):
+            task.emit("x" * 1_000)
+
+    task.step("talk", said)
+
+
+async def talks_async(task: RunningTask) -> None:
+    """The same of an async function."""
+
+    async def said() -> None:
+        for _ in range(CHUNKS):
+            await task.emit("x" * 1_000)
+
+    await task.step("talk", said)
 
 
 def dies(task: RunningTask) -> str:

@@ -73,6 +73,47 @@ async def test_a_record_whose_answer_is_lost_is_sent_again(server, client, wire,
     assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"first": "x", "second": "x"}
 
 
+@pytest.mark.parametrize(
+    ("handler", "runs_in"),
+    [
+        (stepping.talks_async, "loop"),
+        (stepping.talks, "thread"),
+        (stepping.talks, "process"),
+        (stepping.talks_async, "process"),
+    ],
+)
+async def test_what_a_step_says_is_kept_before_the_step_is(server, client, begin, handler, runs_in):
+    kept = []
+
+    async def look():
+        (task,) = [each async for each in client.list()]
+        kept.extend([chunk async for chunk in client.output(task.id, follow=False)])
+
+    once(server, look)
+    begin(server, handler, runs_in)
+    assert await finished(client) is None
+    assert len(kept) == stepping.CHUNKS
+
+
+async def test_what_a_step_has_said_on_a_stream_that_breaks_is_kept_before_it_too(client, wire, begin):
+    said = asyncio.Event()
+
+    async def talk(task):
+        await task.emit("one")
+        wire.cut()
+        await task.emit("two")
+        said.set()
+
+    async def work(task):
+        await task.step("talk", talk, task)
+
+    begin(wire, work)
+    handle = await client.submit("work")
+    await said.wait()
+    assert await handle.result() is None
+    assert [chunk.data async for chunk in handle.output()] == ["one", "two"]
+
+
 async def test_a_record_goes_on_when_the_server_serves_again(server, client, begin):
     restarting = []
 
