@@ -13,6 +13,7 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
+from taskyard_server.core.history import Wait
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
@@ -184,6 +185,13 @@ class Server:
     async def fail(self, error: str) -> Task:
         lease = await self.claim()
         task = await reporting.fail(self.engine, "default", "host", lease.task.id, lease.token, error)
+        await self.notified()
+        return task
+
+    async def park(self, wait: Wait) -> Task:
+        """Claim the next task, and let it wait."""
+        lease = await self.claim()
+        task = await reporting.park(self.engine, "default", "host", lease.task.id, lease.token, wait)
         await self.notified()
         return task
 

@@ -4,7 +4,9 @@ from base64 import b64encode
 
 import pytest
 
-from taskyard_server.core.history import RetryPolicy
+from taskyard.v1.wait_pb2 import Question
+from taskyard_server.core.history import RetryPolicy, Wait
+from taskyard_server.engine.questions import NewAnswer
 from tests import reporting
 from tests.live import live
 
@@ -97,3 +99,18 @@ async def test_an_id_holds_no_full_stop(server, receiver):
     await server.end(receiver.url)
     (post,) = await receiver.received()
     assert "." not in post.header("webhook-id")
+
+
+async def test_each_question_is_told_once_and_each_park_has_its_own_id(server, receiver):
+    task = await server.submit(receiver.url)
+    for answer in (b"1", b"2"):
+        await server.park(Wait("answer", answer.decode(), None, (), Question(text="Go on?").SerializeToString()))
+        found = NewAnswer(task.id, answer.decode(), answer, None, lambda _: None, lambda _: False)
+        await server.engine.questions.answer("default", found)
+    await server.park(Wait("time", "nap", None))
+    await server.cancel(task)
+    posts = await receiver.received(3)
+    assert ids(posts) == [f"{task.id}-1-parked-1", f"{task.id}-1-parked-2", f"{task.id}-1-cancelled"]
+    assert [post.header("X-PinchTab-Event") for post in posts] == ["task.asks", "task.asks", "task.completed"]
+    assert posts[0].json()["park"]["waits"][0]["question"] == {"text": "Go on?"}
+    assert posts[1].json()["state"] == "parked"

@@ -1970,7 +1970,7 @@ type SubmitTaskRequest struct {
 	// When the task fails if it has not ended; must be in the future. Default: `defaultDeadlineSec` (60 s) from when it
 	// is due, released and no longer waits for its target.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// The http or https URL to which the task is posted when it ends. Default none.
+	// The http or https URL to which the task is posted when it ends, and when it asks something. Default none.
 	CallbackUrl *string `protobuf:"bytes,8,opt,name=callback_url,json=callbackUrl,proto3,oneof" json:"callback_url,omitempty"`
 	// The project that the task belongs to. Default none.
 	Project *string `protobuf:"bytes,9,opt,name=project,proto3,oneof" json:"project,omitempty"`

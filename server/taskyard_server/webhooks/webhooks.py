@@ -1,11 +1,11 @@
-"""Posts ended tasks to their `callbackUrl` (docs/rules.md, Webhooks).
+"""Posts tasks that have ended, or ask something, to their `callbackUrl` (docs/rules.md, Webhooks).
 
 Delivery never changes the task: a bounded queue, a fixed number of workers, three tries. With a store each delivery is
 kept in the outbox of the engine until it is done, and made at least once; without one it is best effort.
 
 The `webhook-id` of a delivery is TASK-RUN-STATE, such as `tsk_5f0c2e91-2-done`. All tries of a delivery have the
-same one. Each run of a task has its own, and so has a failed task that is resolved or cancelled in the same run:
-receivers drop deliveries whose id they have seen.
+same one. Each run of a task has its own, and so has a failed task that is resolved or cancelled in the same run, and each
+park, as `tsk_5f0c2e91-2-parked-17` with its fencing token: receivers drop deliveries whose id they have seen.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from taskyard.v1.task_pb2 import Task, WatchTasksResponse
 from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.events import CHANGED, Event, changes_to
-from taskyard_server.core.task import CANCELLED, DONE, FAILED
+from taskyard_server.core.history import ANSWER
+from taskyard_server.core.task import CANCELLED, DONE, FAILED, PARKED
 from taskyard_server.engine.outbox import Outbox
 from taskyard_server.engine.views import DueDelivery
 from taskyard_server.settings.config import WebhookSettings
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-POSTED_STATES: Final = frozenset({DONE, FAILED, CANCELLED})
+POSTED_STATES: Final = frozenset({DONE, FAILED, CANCELLED, PARKED})
+COMPLETED: Final = "task.completed"
+ASKS: Final = "task.asks"
 TRIES: Final = 3
 BACKOFF_SECS: Final = (0.5, 2.0)
 
@@ -83,10 +86,11 @@ class Delivery:
     body: bytes
     traceparent: str | None
     number: int | None = None
+    event: str = COMPLETED
 
 
 def encode_delivery(event: Event) -> bytes | None:
-    """A `DeliveryRecord` of an event that is posted: its task ended and has a `callbackUrl`."""
+    """A `DeliveryRecord` of an event that is posted: its task ended, or asks, and has a `callbackUrl`."""
     record = _record(event)
     return None if record is None else encode(record)
 
@@ -282,7 +286,7 @@ class Webhooks:
         headers = {
             "content-type": "application/json",
             "user-agent": "taskyard",
-            "X-PinchTab-Event": "task.completed",
+            "X-PinchTab-Event": delivery.event,
             "X-PinchTab-Task-ID": delivery.task_id,
             "webhook-id": delivery.id,
         }
@@ -324,12 +328,18 @@ def _record(event: Event) -> DeliveryRecord | None:
     task = event.task
     if event.state not in POSTED_STATES or event.kind is not CHANGED or task.options.callback_url is None:
         return None
+    state: str = event.state
+    if event.state is PARKED:
+        park = event.history.park
+        if park is None or ANSWER not in [wait.kind for wait in park.waits]:
+            return None
+        state = f"{state}-{park.token}"
     return DeliveryRecord(
         task.id,
         event.history.run,
-        event.state,
+        state,
         task.options.callback_url,
-        json.dumps(message_to_json(_ended_task(event))).encode(),
+        json.dumps(message_to_json(_task_then(event))).encode(),
         task.options.traceparent,
     )
 
@@ -344,11 +354,12 @@ def _delivery(namespace: str, record: DeliveryRecord, number: int | None = None)
         record.body,
         record.traceparent,
         number,
+        ASKS if record.state.startswith(PARKED.value) else COMPLETED,
     )
 
 
-def _ended_task(event: Event) -> Task:
-    """The task just after its end: it may be in another run already."""
+def _task_then(event: Event) -> Task:
+    """The task just after it ended or was parked: it may be in another run already."""
     (ended,) = WatchTasksResponse.FromString(encode_event(event)).events
     if event.task.params is not None:
         ended.task.params.ParseFromString(event.task.params)

@@ -41,17 +41,23 @@ class ResumableTask:
         cancelled: Whether the work is no longer wanted.
         raises: True if calls raise once the task is cancelled, as they do in threads and processes.
         blocks: True if a plain function runs in the thread of the loop, as it does in worker processes.
+        releases_target: Whether its target is free for other tasks while it waits without a slot. Set it before.
+            Default False: a page or a repository that somebody works on stays as it is.
 
     Args:
         steps: Makes what has its steps, when they are needed. None: it has none.
     """
 
-    __slots__ = ("_loop", "_run_steps", "_run_waits", "_steps", "_thread", "_was_told", "blocks", "cancelled", "raises")
+    __slots__ = (
+        *("_loop", "_run_steps", "_run_waits", "_steps", "_thread", "_was_told"),
+        *("blocks", "cancelled", "raises", "releases_target"),
+    )
 
     def __init__(self, steps: Callable[[], TaskSteps] | None) -> None:
         self.cancelled = False
         self.raises = False
         self.blocks = False
+        self.releases_target = False
         self._was_told = False
         self._steps = steps
         self._run_steps: RunSteps | None = None
@@ -303,7 +309,7 @@ class ResumableTask:
         assert self._run_waits is not None
         if self._run_waits.steps.is_under_way:
             await asyncio.to_thread(self._run_waits.steps.wait_until_quiet)
-        return TaskParked(waits=self._run_waits.waits)
+        return TaskParked(waits=self._run_waits.waits, release_target=self.releases_target)
 
     def leave(self) -> None:
         """Let nothing park the run any more, since its handler has ended. The host uses it."""

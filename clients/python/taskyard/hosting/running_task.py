@@ -50,6 +50,8 @@ class RunningTask(ResumableTask):
         inputs: The tasks whose results are handed to it, by the names that it was submitted with, and their results as
             plain JSON. A handler takes them in their types by keyword-only parameters of these names.
         state: What the host's lifespan has yielded, None without one.
+        releases_target: Whether its target is free for other tasks while it waits without a slot. Set it before it
+            asks, sleeps or joins. Default False.
 
     Args:
         task: The task, or the message in which it came.

@@ -1159,7 +1159,7 @@ class SubmitTaskRequest(_message.Message):
     priority: _builtins.int
     """Order among the agent's tasks: a lower number is claimed first. Default 0."""
     callback_url: _builtins.str
-    """The http or https URL to which the task is posted when it ends. Default none."""
+    """The http or https URL to which the task is posted when it ends, and when it asks something. Default none."""
     project: _builtins.str
     """The project that the task belongs to. Default none."""
     target: _builtins.str

@@ -13,7 +13,7 @@ from .records import Record
 
 
 class DeliveryRecord(Record):
-    """A webhook. The task ended in this `state`, and this was its `run`; the body says what was true then."""
+    """A webhook. The task ended in this `state`, or `parked-TOKEN`, in this `run`; the body says what was true then."""
 
     task_id: str
     run: int

@@ -431,3 +431,24 @@ async def test_a_link_to_a_question_is_made_for_a_while(yard):
         await yard.client.answer_link(task.id, "go", life=0.5)
     with pytest.raises(NotFound):
         await yard.client.answer_link(task.id, "other", life=timedelta(hours=1))
+
+
+@pytest.mark.parametrize(("releases", "seen"), [(False, []), (True, ["second"])])
+async def test_a_target_stays_taken_while_its_task_waits_unless_that_says_otherwise(yard, releases, seen):
+    ran = []
+
+    async def work(task):
+        if task.params["name"] == "first":
+            task.releases_target = releases
+            await task.ask("go", "Go?")
+        ran.append(task.params["name"])
+
+    yard.host({"work": work})
+    first, second = [
+        await yard.client.submit("work", target="page", params={"name": name}) for name in ("first", "second")
+    ]
+    await yard.advance()
+    assert ran == seen
+    await first.answer("go", 1)
+    await asyncio.gather(first.result(), second.result())
+    assert sorted(ran) == ["first", "second"]

@@ -1175,7 +1175,7 @@ export type SubmitTaskRequest = Message<"taskyard.v1.SubmitTaskRequest"> & {
   deadline?: Timestamp;
 
   /**
-   * The http or https URL to which the task is posted when it ends. Default none.
+   * The http or https URL to which the task is posted when it ends, and when it asks something. Default none.
    *
    * @generated from field: optional string callback_url = 8;
    */
