@@ -4,8 +4,8 @@ Delivery never changes the task: a bounded queue, a fixed number of workers, thr
 kept in the outbox of the engine until it is done, and made at least once; without one it is best effort.
 
 The `webhook-id` of a delivery is TASK-RUN-STATE, such as `tsk_5f0c2e91-2-done`. All tries of a delivery have the
-same one. Each run of a task has its own, and so has a failed task that is resolved or cancelled in the same run, and each
-park, as `tsk_5f0c2e91-2-parked-17` with its fencing token: receivers drop deliveries whose id they have seen.
+same one. Each run of a task has its own, and so has a failed task that is resolved or cancelled in the same run, and
+each park, as `tsk_5f0c2e91-2-parked-17` with its fencing token: receivers drop deliveries whose id they have seen.
 """
 
 from __future__ import annotations
