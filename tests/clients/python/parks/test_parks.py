@@ -419,20 +419,6 @@ async def test_a_task_that_is_cancelled_while_it_is_parked_never_runs_again(yard
         await task.answer("deploy", {"go": True})
 
 
-async def test_a_link_to_a_question_is_made_for_a_while(yard):
-    async def work(task):
-        await task.ask("go", "Go?")
-
-    yard.host({"work": work})
-    task = await yard.client.submit("work")
-    await yard.advance()
-    assert (await yard.client.answer_link(task.id, "go")).startswith("/ui/#/default/answer/")
-    with pytest.raises(BadRequest, match="lifeSecs: must be from 1"):
-        await yard.client.answer_link(task.id, "go", life=0.5)
-    with pytest.raises(NotFound):
-        await yard.client.answer_link(task.id, "other", life=timedelta(hours=1))
-
-
 @pytest.mark.parametrize(("releases", "seen"), [(False, []), (True, ["second"])])
 async def test_a_target_stays_taken_while_its_task_waits_unless_that_says_otherwise(yard, releases, seen):
     ran = []
