@@ -1,8 +1,7 @@
-"""`examples/agent_program.py` on a yard: what its first lines and docs/use/agents.md say of it."""
+"""`examples/agent_program.py` on a yard: what its first lines say of it."""
 
 import asyncio
 import importlib.util
-import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from taskyard.testing import Yard, running_task
 from tests.waiting import until
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "agent_program.py"
-DOCUMENT = Path(__file__).parents[1] / "docs" / "use" / "agents.md"
 PARAMS = {"topic": "tides", "parts": 20}
 OUTLINE = "This is what is known of tides."
 SUMMARY = "This is what is known of 20 parts in 2,000,000 characters."
@@ -106,13 +104,6 @@ async def test_its_parts_are_tested_without_a_server(program):
     assert await program.study(task) == "published 10 characters"
     assert task.steps["outline"] == OUTLINE
     assert task.children["part-1"].params == {"prompt": f"part 1 of: {OUTLINE}"}
-
-
-async def test_the_unit_test_of_the_document_passes(program):
-    (block,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    names = {"study": program.study}
-    exec(block, names)
-    await names["test_the_report_is_published"]()
 
 
 async def test_it_has_four_runs_and_goes_on_after_a_restart_of_the_server(tmp_path, program):
