@@ -30,7 +30,7 @@ from .yard import Yard
 
 pytestmark = [pytest.mark.gate("whole processes that are killed"), pytest.mark.long]
 
-POINTS = int(os.environ.get("POINTS", "16"))
+POINTS = int(os.environ.get("POINTS", "8"))
 PARTS = int(os.environ.get("PARTS", "3"))
 SLOTS = 4
 FORKS = multiprocessing.get_context("forkserver")
