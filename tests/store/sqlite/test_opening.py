@@ -165,19 +165,30 @@ async def test_every_released_schema_is_migrated(tmp_path: Path) -> None:
         await store.close()
 
 
-def test_a_migrated_file_has_the_tables_of_a_new_one(tmp_path: Path) -> None:
-    def tables(path: Path) -> list[tuple[str]]:
-        sql = sqlite_file.statements()
-        db = sqlite_file.open_yard(str(path), synchronous="full", wait_secs=0, sql=sql)
-        found = db.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name").fetchall()
-        db.close()
-        return found
+def tables(path: Path) -> list[tuple[str]]:
+    sql = sqlite_file.statements()
+    db = sqlite_file.open_yard(str(path), synchronous="full", wait_secs=0, sql=sql)
+    found = db.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name").fetchall()
+    db.close()
+    return found
 
+
+def test_a_migrated_file_has_the_tables_of_a_new_one(tmp_path: Path) -> None:
     expected = tables(tmp_path / "new.db")
     for before in RELEASED:
         path = tmp_path / before.name
         path.write_bytes(before.read_bytes())
         assert tables(path) == expected
+
+
+@pytest.mark.parametrize("had_events", [False, True])
+def test_a_file_made_between_two_releases_is_migrated_too(tmp_path: Path, had_events: bool) -> None:
+    path = tmp_path / "between.db"
+    expected = tables(path)
+    db = sqlite3.connect(path)
+    db.executescript(("" if had_events else "DROP TABLE events;") + "PRAGMA user_version = 5")
+    db.close()
+    assert tables(path) == expected
 
 
 def test_a_migration_is_one_step_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from taskyard_server.store.port import StoreError
 
 from .address import PostgresAddress
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version of the schema. A step "to N" in schema.sql leads from N - 1 to N."""
 ASK_AGAIN_SECS: Final = 0.1
 """How long one migration lets pass before it asks again whether another has ended."""

@@ -92,7 +92,6 @@ CREATE TABLE taskyard.operations (key bigint PRIMARY KEY, record bytea NOT NULL)
 CREATE TABLE taskyard.rules (key bigint PRIMARY KEY, record bytea NOT NULL);
 
 -- name: to 3
-CREATE TABLE taskyard.events (key bigint PRIMARY KEY, record bytea NOT NULL);
 CREATE TABLE taskyard.output (
   key bigint NOT NULL,
   first bigint NOT NULL,
@@ -108,6 +107,10 @@ AS $remove$BEGIN
 END$remove$;
 CREATE TRIGGER tasks_remove AFTER DELETE ON taskyard.tasks REFERENCING OLD TABLE AS gone
   FOR EACH STATEMENT EXECUTE FUNCTION taskyard.remove_output();
+
+-- name: to 4
+-- A database of version 3 made between two releases may have it.
+CREATE TABLE IF NOT EXISTS taskyard.events (key bigint PRIMARY KEY, record bytea NOT NULL);
 
 -- The schema's version.
 

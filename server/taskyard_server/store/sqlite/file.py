@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 APPLICATION_ID: Final = 0x54594152
 """Marks a file as a yard ("TYAR"), for us and for `file`."""
-VERSION: Final = 5
+VERSION: Final = 6
 """The version of the schema. A step "to N" in schema.sql leads from N - 1 to N, in one transaction."""
 TABLES: Final = (
     "namespaces",

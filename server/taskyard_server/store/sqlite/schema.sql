@@ -50,7 +50,6 @@ CREATE TABLE operations (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE rules (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: to 5
-CREATE TABLE events (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE output (
   key INTEGER NOT NULL,
   first INTEGER NOT NULL,
@@ -61,6 +60,10 @@ CREATE TABLE output (
 CREATE TABLE output_tail (key INTEGER NOT NULL, first INTEGER NOT NULL, begin INTEGER NOT NULL, record BLOB NOT NULL);
 CREATE VIEW all_output AS
 SELECT key, first, begin, record FROM output UNION ALL SELECT key, first, begin, record FROM output_tail;
+
+-- name: to 6
+-- A file of version 5 made between two releases may have it.
+CREATE TABLE IF NOT EXISTS events (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: read_meta
 SELECT number, at, epoch FROM meta;
