@@ -145,6 +145,7 @@ class Family:
         self.children = steps.kept.children
         self.codec = steps.kept.codec
         self.under_way = steps.under_way
+        self.wait_of = steps.wait_of
         self.join = join
         self.must_wait = must_wait
 
@@ -243,7 +244,7 @@ class ResultWork(Work[O]):
         return self._family.children.find(self._child.name)
 
     def _ended(self) -> Work[None]:
-        return self._family.join([self._child.id], f"child {self._child.name}", self._timeout)
+        return self._family.join([self._child.id], self._family.wait_of(self._child.name), self._timeout)
 
     def _read(self, found: Input) -> O:
         child, state = self._child, STATE_OF_NUMBER[found.state]

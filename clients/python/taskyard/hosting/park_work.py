@@ -242,15 +242,17 @@ class WaitWork(Work[T]):
 
     async def _made(self) -> T:
         steps, wait = self._waits.steps, self._wait
+        came: Step | None = None
         try:
             if steps.kept.may_have(wait.name, _kind_of(wait)):
                 with steps.under_way():
-                    self._take_over(await asyncio.to_thread(steps.kept.find, wait.name, _kind_of(wait)))
+                    came = await asyncio.to_thread(steps.kept.find, wait.name, _kind_of(wait))
+                self._take_over(came)
             if not self._is_done:
                 self._waits.check()
                 await self._waits.until_parked(wait)
         except BaseException:
-            if not self._waits.is_parked:
+            if came is None and not self._waits.is_parked:
                 self._waits.let_go(wait)
             raise
         value: T = self._value

@@ -9,6 +9,7 @@ import asyncio
 import inspect
 import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -100,6 +101,7 @@ class RunSteps:
         self.recording: dict[str, asyncio.Future[Step]] = {}
         self.when_quiet: Callable[[], None] = _do_nothing
         self._taken: set[str] = set()
+        self._waited: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._quiet = threading.Condition(self._lock)
         self._under_way = 0
@@ -137,6 +139,19 @@ class RunSteps:
         """Block until no step is under way."""
         with self._quiet:
             self._quiet.wait_for(lambda: not self._under_way)
+
+    def wait_of(self, child: str) -> str:
+        """Name a wait for the end of a child. One may be awaited by many at once, and again after a timeout.
+
+        Args:
+            child: Its name.
+
+        Returns:
+            The name, which no other wait of the run has.
+        """
+        with self._lock:
+            self._waited[child] += 1
+            return f"child {child}" + (f" {self._waited[child]}" if self._waited[child] > 1 else "")
 
     def take(self, name: str) -> None:
         """Note that a step is taken.

@@ -1,11 +1,13 @@
 """Children of handlers: submitted once over all runs, waited for without a slot, their results handed on."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
 from taskyard import BadRequest, ChildFailed, RetryPolicy, StepKind, TaskState
 from taskyard.testing import running_task
+from tests import waiting
 from tests.clients.python.parks import family
 from tests.clients.python.parks.test_parks import EVERYWHERE as _EVERYWHERE
 
@@ -73,6 +75,41 @@ async def test_a_result_that_takes_too_long_is_a_timeout(yard):
         child = await task.child("one", "part", hold=True)
         with pytest.raises(TimeoutError, match="have not ended in time"):
             await child.result(timeout=timedelta(seconds=30))
+        return "went on"
+
+    yard.host({"work": work})
+    task = await yard.client.submit("work")
+    await yard.advance(seconds=30)
+    assert await task.result() == "went on"
+
+
+async def test_a_child_is_awaited_by_many_at_once_and_again_after_a_timeout(yard):
+    timeouts = []
+
+    async def work(task):
+        child = await task.child("one", "part", hold=True)
+        try:
+            return await asyncio.gather(child.result(timeout=30), child.result(timeout=60))
+        except TimeoutError as error:
+            timeouts.append(error)
+            return await asyncio.gather(child.result(), child.result(timeout=300))
+
+    yard.host({"work": work, "part": lambda _: 7})
+    task = await yard.client.submit("work")
+    await yard.advance(seconds=30)
+    await waiting.until(lambda: timeouts)
+    (child,) = [each async for each in yard.client.list() if each.child_name]
+    await yard.client.resume(child.id)
+    assert await task.result() == [7, 7]
+
+
+async def test_a_join_that_took_too_long_is_not_joined_again_under_its_name(yard):
+    async def work(task):
+        child = await task.child("one", "part", hold=True)
+        with pytest.raises(TimeoutError):
+            await task.join([child], timeout=30)
+        with pytest.raises(ValueError, match="names must differ"):
+            await task.join([child], timeout=30)
         return "went on"
 
     yard.host({"work": work})
