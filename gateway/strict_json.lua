@@ -103,7 +103,8 @@ M.EndOfTasks = message([[taskIds]], {taskIds = STRINGS})
 M.EventWait = message([[name]])
 M.NewWait = message([[name question ends sleepSecs event timeoutSecs]], {question = M.Question, ends = M.EndOfTasks,
   event = M.EventWait})
-M.ParkTaskRequest = message([[hostId taskId fencingToken waits releaseTarget]], {waits = objects(M.NewWait)})
+M.ParkTaskRequest = message([[hostId taskId fencingToken waits releaseTarget tokensUsed]], {waits =
+  objects(M.NewWait)})
 M.AnswerQuestionRequest = message([[taskId questionId answer]], {answer = VALUE})
 M.CreateAnswerLinkRequest = message([[taskId questionId lifeSecs]])
 M.ReadAnswerLinkRequest = message([[token]])

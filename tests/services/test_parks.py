@@ -72,6 +72,12 @@ async def test_an_answer_lets_a_task_go_on_with_it(server):
     assert await stream.report_one(again, completed=True) == "done"
 
 
+async def test_the_tokens_of_a_run_that_parks_are_counted(server):
+    _, assignment, task_id = await running(server)
+    await park(server, assignment, ask(), tokens_used=6)
+    assert (await server.get(task_id)).tokens_used == 6
+
+
 async def test_a_stream_parks_by_a_report(server):
     stream, assignment, task_id = await running(server)
     parked = TaskParked(waits=[NewWait(name="pause", sleep_secs=10)])

@@ -7,8 +7,10 @@ import pytest
 
 from taskyard.v1.namespace_pb2 import DeleteNamespaceRequest
 from taskyard.v1.sample_pb2 import ListSamplesRequest
+from taskyard_server.core.history import Wait
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.metrics import samples
+from tests import reporting
 from tests.live import live
 from tests.waiting import LIMIT_SECS
 
@@ -53,10 +55,12 @@ async def test_a_sample_shows_what_is_there_at_its_time(api, clock):
     paused = await api.submit(priority=-1)
     await api.claim()
     await api.engine.tasks.pause(NS, paused.task_id, show=live)
+    (lease,) = await api.claim()
+    await reporting.park(api.engine, NS, "host", lease.task.id, lease.token, Wait("time", "a", clock.now + 99))
     await api.claim()
     await take(api, clock)
     (sample,) = await list_samples(api)
-    assert (sample.queued, sample.inflight, sample.paused, sample.hosts_online) == (3, 1, 1, 3)
+    assert (sample.queued, sample.inflight, sample.paused, sample.parked, sample.hosts_online) == (2, 1, 1, 1, 3)
     assert sample.at.seconds == int(clock.now)
     assert sample.oldest_queued_secs == pytest.approx(10, abs=0.001)
 

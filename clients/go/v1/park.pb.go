@@ -42,6 +42,8 @@ type ParkTaskRequest struct {
 	Waits []*NewWait `protobuf:"bytes,4,rep,name=waits,proto3" json:"waits,omitempty"`
 	// Whether others of its target may run meanwhile. Default false: the target stays taken.
 	ReleaseTarget bool `protobuf:"varint,5,opt,name=release_target,json=releaseTarget,proto3" json:"release_target,omitempty"`
+	// Tokens that this run has used. Default: as last reported.
+	TokensUsed    *uint32 `protobuf:"varint,6,opt,name=tokens_used,json=tokensUsed,proto3,oneof" json:"tokens_used,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -109,6 +111,13 @@ func (x *ParkTaskRequest) GetReleaseTarget() bool {
 		return x.ReleaseTarget
 	}
 	return false
+}
+
+func (x *ParkTaskRequest) GetTokensUsed() uint32 {
+	if x != nil && x.TokensUsed != nil {
+		return *x.TokensUsed
+	}
+	return 0
 }
 
 // ParkTaskResponse shows the new state of the task.
@@ -856,13 +865,16 @@ var File_taskyard_v1_park_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_park_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/park.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\x1a\x16taskyard/v1/wait.proto\"\xbb\x01\n" +
+	"\x16taskyard/v1/park.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\x1a\x16taskyard/v1/wait.proto\"\xf1\x01\n" +
 	"\x0fParkTaskRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12#\n" +
 	"\rfencing_token\x18\x03 \x01(\x01R\ffencingToken\x12*\n" +
 	"\x05waits\x18\x04 \x03(\v2\x14.taskyard.v1.NewWaitR\x05waits\x12%\n" +
-	"\x0erelease_target\x18\x05 \x01(\bR\rreleaseTarget\"z\n" +
+	"\x0erelease_target\x18\x05 \x01(\bR\rreleaseTarget\x12$\n" +
+	"\vtokens_used\x18\x06 \x01(\rH\x00R\n" +
+	"tokensUsed\x88\x01\x01B\x0e\n" +
+	"\f_tokens_used\"z\n" +
 	"\x10ParkTaskResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01B\n" +
@@ -1024,6 +1036,7 @@ func file_taskyard_v1_park_proto_init() {
 	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_task_proto_init()
 	file_taskyard_v1_wait_proto_init()
+	file_taskyard_v1_park_proto_msgTypes[0].OneofWrappers = []any{}
 	file_taskyard_v1_park_proto_msgTypes[1].OneofWrappers = []any{}
 	file_taskyard_v1_park_proto_msgTypes[3].OneofWrappers = []any{}
 	file_taskyard_v1_park_proto_msgTypes[4].OneofWrappers = []any{}

@@ -159,8 +159,10 @@ type Sample struct {
 	// Seconds for which the task has been queued that has waited longest for nothing but a host and its turn. Absent while
 	// none does.
 	OldestQueuedSecs *float64 `protobuf:"fixed64,15,opt,name=oldest_queued_secs,json=oldestQueuedSecs,proto3,oneof" json:"oldest_queued_secs,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Parked tasks.
+	Parked        uint32 `protobuf:"varint,16,opt,name=parked,proto3" json:"parked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sample) Reset() {
@@ -298,6 +300,13 @@ func (x *Sample) GetOldestQueuedSecs() float64 {
 	return 0
 }
 
+func (x *Sample) GetParked() uint32 {
+	if x != nil {
+		return x.Parked
+	}
+	return 0
+}
+
 var File_taskyard_v1_sample_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_sample_proto_rawDesc = "" +
@@ -307,7 +316,7 @@ const file_taskyard_v1_sample_proto_rawDesc = "" +
 	"\x05after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05after\"i\n" +
 	"\x13ListSamplesResponse\x12-\n" +
 	"\asamples\x18\x01 \x03(\v2\x13.taskyard.v1.SampleR\asamples\x12#\n" +
-	"\rinterval_secs\x18\x02 \x01(\rR\fintervalSecs\"\xb4\x04\n" +
+	"\rinterval_secs\x18\x02 \x01(\rR\fintervalSecs\"\xcc\x04\n" +
 	"\x06Sample\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
 	"\x06queued\x18\x02 \x01(\rR\x06queued\x12\x1a\n" +
@@ -326,7 +335,8 @@ const file_taskyard_v1_sample_proto_rawDesc = "" +
 	"\aretried\x18\f \x01(\rR\aretried\x12%\n" +
 	"\x0eleases_expired\x18\r \x01(\rR\rleasesExpired\x12:\n" +
 	"\x17avg_dispatch_latency_ms\x18\x0e \x01(\x01H\x00R\x14avgDispatchLatencyMs\x88\x01\x01\x121\n" +
-	"\x12oldest_queued_secs\x18\x0f \x01(\x01H\x01R\x10oldestQueuedSecs\x88\x01\x01B\x1a\n" +
+	"\x12oldest_queued_secs\x18\x0f \x01(\x01H\x01R\x10oldestQueuedSecs\x88\x01\x01\x12\x16\n" +
+	"\x06parked\x18\x10 \x01(\rR\x06parkedB\x1a\n" +
 	"\x18_avg_dispatch_latency_msB\x15\n" +
 	"\x13_oldest_queued_secsB\x89\x01\n" +
 	"\x0fdev.taskyard.v1B\vSampleProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"

@@ -67,16 +67,16 @@ async function perform(deed: Deed, taskId: string, options: DeedOptions): Promis
   const { cancelChildren, tokenLimit, result } = options;
   const why = options.reason ? { reason: options.reason } : {};
   if (deed === "cancel") await tasks.cancelTask({ taskId, ...(cancelChildren && { cancelChildren }), ...why });
-  else if (deed === "pause") await tasks.pauseTask({ taskId });
+  else if (deed === "pause") await tasks.pauseTask({ taskId, ...why });
   else if (deed === "resume") await tasks.resumeTask({ taskId, ...(tokenLimit !== undefined && { tokenLimit }) });
   else await tasks.resolveTask({ taskId, ...(result !== undefined && { result: valueFrom(result) }), ...why });
 }
 
-/** Does something to tasks. What ends or changes a result is asked for first. */
+/** Does something to tasks. All but what lets them run again asks first. */
 export async function begin(deed: Deed, tasks: readonly Task[]): Promise<void> {
   const one = tasks.length === 1 ? tasks[0] : undefined;
   const isOverLimit = deed === "resume" && tasks.some((task) => (task.tokensUsed ?? 0) > (task.tokenLimit ?? Infinity));
-  if (deed === "pause" || (deed === "resume" && !isOverLimit)) return all(deed, tasks, {});
+  if (deed === "resume" && !isOverLimit) return all(deed, tasks, {});
   openDialog((close) => <DeedDialog deed={deed} tasks={tasks} one={one} close={close} />);
 }
 
@@ -145,6 +145,7 @@ function DeedDialog({ deed, tasks, one, close }: DialogProps) {
           <CheckField label="Also what its work has submitted" value={children} onChange={setChildren} />
         </>
       )}
+      {deed === "pause" && <p>What runs is told to stop. It begins again once it is resumed.</p>}
       {deed === "resume" && (
         <TextField
           label="Token limit"

@@ -28,7 +28,7 @@ EARLY_SECS: Final = 0.1
 SAME_SECS: Final = 1e-5
 """A time that is so little ahead is now, on a clock that stands still."""
 
-_LAYOUT: Final = Struct("<12I2d")
+_LAYOUT: Final = Struct("<13I2d")
 _MOST: Final = 2**32 - 1
 
 
@@ -47,6 +47,7 @@ class SampledFigures(NamedTuple):
     queued: int
     inflight: int
     paused: int
+    parked: int
     hosts_online: int
     submitted: int
     dispatched: int
@@ -61,8 +62,8 @@ class SampledFigures(NamedTuple):
 
     def packed(self) -> bytes:
         """The figures as they are retained."""
-        counts = [min(max(count, 0), _MOST) for count in self[:12]]
-        return _LAYOUT.pack(*counts, *(nan if each is None else each for each in self[12:]))
+        counts = [min(max(count, 0), _MOST) for count in self[:13]]
+        return _LAYOUT.pack(*counts, *(nan if each is None else each for each in self[13:]))
 
     @classmethod
     def unpacked(cls, data: bytes) -> SampledFigures:
@@ -236,6 +237,7 @@ class Samples:
                 totals.queued,
                 totals.inflight,
                 totals.paused,
+                totals.parked,
                 admin.look_at_hosts(namespace, lambda hosts: self._online(hosts, now)),
                 *counts,
                 max(0.0, latency_secs) / dispatched * 1000 if dispatched > 0 else None,

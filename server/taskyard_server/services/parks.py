@@ -40,7 +40,8 @@ class ParkService(ParkServiceServicer):
         del context
         call, host_id = current_call(), requests.host_id(request.host_id)
         token = fencing_token(request.fencing_token)
-        report = parked(request.task_id, token, request, None, self._engine.now())
+        tokens = request.tokens_used if request.HasField("tokens_used") else None
+        report = parked(request.task_id, token, request, tokens, self._engine.now())
         (outcome,) = await self._engine.leases.report(
             call.namespace, host_id, [report], own_only=call.access.hosts is not None
         )

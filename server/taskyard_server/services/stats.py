@@ -253,6 +253,7 @@ def _sample(sample: Sample) -> sample_pb2.Sample:
         queued=figures.queued,
         inflight=figures.inflight,
         paused=figures.paused,
+        parked=figures.parked,
         hosts_online=figures.hosts_online,
         submitted=figures.submitted,
         dispatched=figures.dispatched,

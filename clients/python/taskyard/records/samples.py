@@ -18,6 +18,7 @@ class Sample:
         queued: Tasks that were queued or pending.
         inflight: Tasks that were assigned or running.
         paused: Paused tasks.
+        parked: Parked tasks.
         hosts_online: Hosts that were heard of in time.
         submitted: Tasks accepted since the sample before, and so on.
         dispatched: Tasks handed to hosts.
@@ -36,6 +37,7 @@ class Sample:
     queued: int
     inflight: int
     paused: int
+    parked: int
     hosts_online: int
     submitted: int
     dispatched: int
@@ -64,6 +66,7 @@ class Sample:
             queued=message.queued,
             inflight=message.inflight,
             paused=message.paused,
+            parked=message.parked,
             hosts_online=message.hosts_online,
             submitted=message.submitted,
             dispatched=message.dispatched,

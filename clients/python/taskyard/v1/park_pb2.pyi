@@ -37,6 +37,7 @@ class ParkTaskRequest(_message.Message):
     FENCING_TOKEN_FIELD_NUMBER: _builtins.int
     WAITS_FIELD_NUMBER: _builtins.int
     RELEASE_TARGET_FIELD_NUMBER: _builtins.int
+    TOKENS_USED_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """The host. Required."""
     task_id: _builtins.str
@@ -45,6 +46,8 @@ class ParkTaskRequest(_message.Message):
     """The fencing token of the lease, a whole number from 1 to 2^53. Required."""
     release_target: _builtins.bool
     """Whether others of its target may run meanwhile. Default false: the target stays taken."""
+    tokens_used: _builtins.int
+    """Tokens that this run has used. Default: as last reported."""
     @_builtins.property
     def waits(self) -> _containers.RepeatedCompositeFieldContainer[_wait_pb2.NewWait]:
         """The things that it waits for, from 1 to 100, whose questions have 65,536 bytes together."""
@@ -57,12 +60,15 @@ class ParkTaskRequest(_message.Message):
         fencing_token: _builtins.float = ...,
         waits: _abc.Iterable[_wait_pb2.NewWait] | None = ...,
         release_target: _builtins.bool = ...,
+        tokens_used: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "tokens_used", b"tokens_used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fencing_token", b"fencing_token", "host_id", b"host_id", "release_target", b"release_target", "task_id", b"task_id", "waits", b"waits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "fencing_token", b"fencing_token", "host_id", b"host_id", "release_target", b"release_target", "task_id", b"task_id", "tokens_used", b"tokens_used", "waits", b"waits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__tokens_used: _TypeAlias = _typing.Literal["tokens_used"]  # noqa: Y015
+    _WhichOneofArgType__tokens_used: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_used) -> _WhichOneofReturnType__tokens_used | None: ...
 
 Global___ParkTaskRequest: _TypeAlias = ParkTaskRequest  # noqa: Y015
 

@@ -92,6 +92,7 @@ class Sample(_message.Message):
     LEASES_EXPIRED_FIELD_NUMBER: _builtins.int
     AVG_DISPATCH_LATENCY_MS_FIELD_NUMBER: _builtins.int
     OLDEST_QUEUED_SECS_FIELD_NUMBER: _builtins.int
+    PARKED_FIELD_NUMBER: _builtins.int
     queued: _builtins.int
     """Tasks that are queued or pending."""
     inflight: _builtins.int
@@ -122,6 +123,8 @@ class Sample(_message.Message):
     """Seconds for which the task has been queued that has waited longest for nothing but a host and its turn. Absent while
     none does.
     """
+    parked: _builtins.int
+    """Parked tasks."""
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp:
         """When it was taken."""
@@ -144,10 +147,11 @@ class Sample(_message.Message):
         leases_expired: _builtins.int = ...,
         avg_dispatch_latency_ms: _builtins.float | None = ...,
         oldest_queued_secs: _builtins.float | None = ...,
+        parked: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_avg_dispatch_latency_ms", b"_avg_dispatch_latency_ms", "_oldest_queued_secs", b"_oldest_queued_secs", "at", b"at", "avg_dispatch_latency_ms", b"avg_dispatch_latency_ms", "oldest_queued_secs", b"oldest_queued_secs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_avg_dispatch_latency_ms", b"_avg_dispatch_latency_ms", "_oldest_queued_secs", b"_oldest_queued_secs", "at", b"at", "avg_dispatch_latency_ms", b"avg_dispatch_latency_ms", "cancelled", b"cancelled", "completed", b"completed", "dispatched", b"dispatched", "failed", b"failed", "hosts_online", b"hosts_online", "inflight", b"inflight", "leases_expired", b"leases_expired", "oldest_queued_secs", b"oldest_queued_secs", "paused", b"paused", "queued", b"queued", "rejected", b"rejected", "retried", b"retried", "submitted", b"submitted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_avg_dispatch_latency_ms", b"_avg_dispatch_latency_ms", "_oldest_queued_secs", b"_oldest_queued_secs", "at", b"at", "avg_dispatch_latency_ms", b"avg_dispatch_latency_ms", "cancelled", b"cancelled", "completed", b"completed", "dispatched", b"dispatched", "failed", b"failed", "hosts_online", b"hosts_online", "inflight", b"inflight", "leases_expired", b"leases_expired", "oldest_queued_secs", b"oldest_queued_secs", "parked", b"parked", "paused", b"paused", "queued", b"queued", "rejected", b"rejected", "retried", b"retried", "submitted", b"submitted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__avg_dispatch_latency_ms: _TypeAlias = _typing.Literal["avg_dispatch_latency_ms"]  # noqa: Y015
     _WhichOneofArgType__avg_dispatch_latency_ms: _TypeAlias = _typing.Literal["_avg_dispatch_latency_ms", b"_avg_dispatch_latency_ms"]  # noqa: Y015

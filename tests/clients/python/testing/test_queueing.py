@@ -19,6 +19,7 @@ from taskyard import (
     WaitKind,
 )
 from taskyard.testing import Yard
+from taskyard.v1.task_pb2 import WaitReason
 
 
 async def test_a_key_holds_tasks_to_its_limit(yard: Yard) -> None:
@@ -193,6 +194,11 @@ async def test_a_target_goes_on_after_a_failure_if_the_task_says_so(yard: Yard) 
     await yard.client.submit("work", params={"fails": True}, target="t", on_target_failure="continue")
     second = await yard.client.submit("work", params={}, target="t")
     assert (await yard.until_ended(second)).state == "done"
+
+
+def test_every_kind_of_wait_of_the_api_has_a_name() -> None:
+    names = {name for name, _ in WaitReason.Kind.items() if name.islower()} - {"unspecified"}
+    assert {kind.value for kind in WaitKind} == names | {"other"}
 
 
 async def test_it_is_explained_why_a_task_waits(yard: Yard) -> None:
