@@ -36,6 +36,8 @@ from .trials import SETTINGS, yard_in
 
 pytestmark = [pytest.mark.gate("whole yards that are killed"), pytest.mark.long]
 
+PAUSE_SECS = 0.15
+"""Between two submissions, so that the one host comes after."""
 NAP_SECS = 0.3
 LIFE_SECS = 120
 """Of the events, in which their tasks begin to wait for them at the latest."""
@@ -65,7 +67,7 @@ class Programs:
             request = task_pb2.SubmitTaskRequest(agent_id="ann", action="run", idempotency_key=f"task {number}")
             answer = await repeated(lambda request=request: self._tasks.SubmitTask(request, timeout=5))
             self.submitted.append(answer.task_id)
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(PAUSE_SECS)
 
     async def answer(self, is_over: asyncio.Event) -> None:
         """Answer what is asked until all is done, each question with a word of its own."""
