@@ -1,4 +1,4 @@
-"""The memory of a task while it is queued, while it runs, and while it is retained after its end.
+"""The memory of a task while it is queued, while it runs, while it is parked, and while it is retained after its end.
 
 For core and engine it is counted to the byte, without a payload. For the server it is the growth of resident memory
 with queued tasks of about 300 bytes, which includes the payload, parts of pages and the reserve of the allocator.
@@ -16,6 +16,8 @@ from core import UNBOUNDED
 from rows import Aim, Case, Figure, Measure, Row
 
 from taskyard.v1 import stats_pb2, stats_pb2_grpc
+from taskyard.v1.wait_pb2 import Question
+from taskyard_server.core.history import ANSWER, Wait
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report, ReportKind
@@ -29,10 +31,11 @@ AIM = Aim(600, "value")
 
 
 def cases() -> list[Case]:
-    """Rows for three states in the engine, and for the whole server."""
+    """Rows for four states in the engine, and for the whole server."""
     return [
         _in_the_engine("queued", queued),
         _in_the_engine("running", running),
+        _in_the_engine("parked", parked, Aim(700, "value")),
         _in_the_engine("retained", retained),
         Case((Row("memory, server, queued task of 300 bytes", "bytes", better="less"),), _resident),
     ]
@@ -50,6 +53,15 @@ async def running(engine: Engine) -> None:
     await engine.hosts.register("default", "host", None, HostProfile(), show=nothing)
     for task_id, token in await engine.leases.claim("default", "host", TASKS, show=held):
         await engine.leases.report("default", "host", [Report(ReportKind.STARTED, task_id, token)])
+        await asyncio.sleep(0)
+
+
+async def parked(engine: Engine) -> None:
+    await queued(engine)
+    await engine.hosts.register("default", "host", None, HostProfile(), show=nothing)
+    for task_id, token in await engine.leases.claim("default", "host", TASKS, show=held):
+        wait = Wait(ANSWER, "go", engine.now() + 604_800, question=Question(text="Go on?").SerializeToString())
+        await engine.leases.report("default", "host", [Report(ReportKind.PARKED, task_id, token, waits=(wait,))])
         await asyncio.sleep(0)
 
 
@@ -71,7 +83,7 @@ def held(leases: list[Lease]) -> list[HeldLease]:
     return [(lease.task.id, lease.token) for lease in leases]
 
 
-def _in_the_engine(state: str, build: Callable[[Engine], Coroutine[object, object, None]]) -> Case:
+def _in_the_engine(state: str, build: Callable[[Engine], Coroutine[object, object, None]], aim: Aim = AIM) -> Case:
     async def bytes_a_task() -> float:
         engine = Engine(replace(UNBOUNDED, max_retained_tasks=TASKS))
         tracemalloc.start()
@@ -87,7 +99,7 @@ def _in_the_engine(state: str, build: Callable[[Engine], Coroutine[object, objec
     def opened() -> Iterator[Measure]:
         yield lambda _: [Figure(asyncio.run(bytes_a_task()))]
 
-    row = Row(f"memory, {state} task, payload aside", "bytes", better="less", aim=AIM)
+    row = Row(f"memory, {state} task, payload aside", "bytes", better="less", aim=aim)
     # The result is the same in each round. There are two, so that runs can be compared.
     return Case((row,), opened, apart=True, rounds=2)
 
