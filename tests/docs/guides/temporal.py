@@ -7,6 +7,7 @@ import copies
 import pytest
 
 from taskyard import Action, TaskFailed, TaskState
+from taskyard.testing import running_task
 
 walk = Action[int, int]("walk", deadline=timedelta(hours=1))
 
@@ -21,6 +22,11 @@ async def test_a_copy_that_hangs_is_tried_three_times(yard):
     await yard.advance(minutes=9, wait=False)
     task = await yard.task(submitted)
     assert (task.state, task.code, len(task.attempts)) == ("failed", "timed_out", 3)
+
+
+async def test_copying_goes_on_where_it_was():
+    files = copies.Files(10)
+    assert await copies.copy_files(files, running_task(files, checkpoint={"done": 7})) == 3
 
 
 async def test_an_action_without_a_policy_is_not_repeated(yard):
@@ -54,21 +60,50 @@ async def test_a_handler_that_reports_nothing_keeps_its_task_and_is_reached_by_a
     await told.wait()
 
 
-async def test_what_a_handler_submits_is_its_child_and_ends_with_it(yard):
-    both = asyncio.Barrier(3)
+async def test_a_program_has_four_runs_and_its_children_end_with_it(yard):
+    runs, both = [], asyncio.Barrier(3)
 
     async def copy(_task):
         await both.wait()
         await asyncio.Event().wait()
 
-    async def submit(_task):
-        await copies.copy_all(yard.client, [1, 2])
+    async def copy_all(task):
+        runs.append(task)
+        return await copies.copy_all(task)
 
-    yard.host({"copy": copy, "walk": submit})
-    handle = await yard.client.submit(walk, 1)
+    yard.host({"copy": copy, "copy_all": copy_all}, slots=2)
+    handle = await yard.client.submit("copy_all", params={"counts": [1, 2]})
+    await yard.advance()
+    await handle.answer("agree", True)
+    await yard.advance()
+    await yard.advance(hours=8, wait=False)
     await both.wait()
-    await handle.cancel(cancel_children=True)
+    assert len(runs) == 3
+    await handle.cancel()
     assert [task.state async for task in yard.client.list(parent_id=handle.id)] == ["cancelled"] * 2
+
+
+async def test_a_program_goes_on_once_its_children_have_ended(yard):
+    runs = []
+
+    async def copy_all(task):
+        runs.append(task)
+        return await copies.copy_all(task)
+
+    yard.host({"copy": copies.copy_files, "copy_all": copy_all})
+    handle = await yard.client.submit("copy_all", params={"counts": [1, 2]})
+    await yard.advance()
+    await handle.answer("agree", True)
+    await yard.until_ended(handle)
+    assert len(runs) == 4
+
+
+async def test_a_no_copies_nothing(yard):
+    yard.host(copies.host)
+    handle = await yard.client.submit("copy_all", params={"counts": [1, 2]})
+    await yard.advance()
+    await handle.answer("agree", False)
+    assert await handle.result() == 0
 
 
 async def test_a_host_that_dies_costs_a_task_without_a_policy_nothing_but_time(yard):
