@@ -1,6 +1,6 @@
-"""Hosts submit children of their tasks by name, and ask for them: in some histories, with dice of their own.
+"""Hosts submit children of their tasks by name, give them artifacts, and ask for them: in some histories.
 
-These histories have what children are for, too: their parents wait for their ends, fail, and are resumed.
+They have dice of their own, and what children are for, too: their parents wait for their ends, fail, and are resumed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from taskyard_server.core.history import Artifact
+from taskyard_server.core.runs.artifacts import Right
 from taskyard_server.core.task import Task
 
 from .host_commands import HostCommands, Lease
@@ -54,9 +56,11 @@ class ChildCommands:
             self._agents.resume_one(self._dice.choice(failed).id)
         elif chance < 0.3:
             self._fetch(self._some_lease(parents))
-        elif chance < 0.45 and parents:
+        elif chance < 0.4:
+            self._put(self._some_lease(parents))
+        elif chance < 0.5 and parents:
             self._park_on_ends(self._dice.choice(parents))
-        elif chance < 0.55 and parents:
+        elif chance < 0.6 and parents:
             self._report("fail", self._dice.choice(parents), "broken", self._dice.random() < 0.2, *[None] * 4)
         else:
             self._submit(self._some_lease(parents))
@@ -68,6 +72,13 @@ class ChildCommands:
             return self._hosts.some_lease()
         return _lease_of(dice.choice(parents if parents and dice.random() < 0.6 else flying))
 
+    def _some_child(self, lease: Lease, share: float) -> tuple[Lease, str]:
+        """One of this lease, but in this share one that is held, if there is any."""
+        world, dice = self._model.world, self._dice
+        flying = [(job, world.tasks[each]) for job in world.flying() for each in job.children if each in world.tasks]
+        held = [(_lease_of(job), child.wish.child_name or "") for job, child in flying if child.held]
+        return dice.choice(held) if held and dice.random() < share else (lease, self._some_name(lease.task))
+
     def _some_name(self, task_id: str) -> str:
         """Often one that the task has used."""
         tasks, dice = self._model.world.tasks, self._dice
@@ -76,9 +87,10 @@ class ChildCommands:
         return dice.choice(used) if used and dice.random() < 0.5 else dice.choice(NAMES)
 
     def _submit(self, lease: Lease) -> None:
-        now, sim, name = self._sim.now, self._sim, self._some_name(lease.task)
-        wish, world = self._wish(lease), self._model.world
+        lease, name = self._some_child(lease, 0.3)
+        now, sim, wish, world = self._sim.now, self._sim, self._wish(lease), self._model.world
         parent = world.tasks.get(lease.task)
+        held = [job.id for job in world.tasks.values() if job.held]
         forgotten = parent is not None and any(each not in world.tasks for each in parent.children)
 
         def model(told: Told) -> object:
@@ -93,6 +105,7 @@ class ChildCommands:
         )
         if answer is not None:
             child, is_repeated = answer
+            sim.given["child", "let go by a repeat"] += child.id in held and not child.is_held
             sim.given["child", f"known and {child.state}" if is_repeated else "new"] += 1
             sim.given["child", "new after one was forgotten"] += forgotten and not is_repeated
             sim.given["child", "asked for by a later run"] += is_repeated and child.created_at < parent.claimed_at
@@ -107,6 +120,9 @@ class ChildCommands:
             wish = replace(wish, agent=dice.choice(["", wish.agent]))
         else:
             wish = replace(wish, agent=self._chances.agent())
+        if dice.random() < 0.2:
+            wish = replace(wish, hold=True)
+        wish = replace(wish, params=dice.choice([None, b"one", b"two"]), input=dice.choice([None, None, b"three"]))
         wish = replace(wish, on_parent_end=dice.choice([None, None, "cancel", "keep", "keep"]))
         if parent is None or dice.random() < 0.7:
             return replace(wish, unique="sync") if dice.random() < 0.02 else wish
@@ -115,6 +131,18 @@ class ChildCommands:
         policy = dice.choice([None, "ended", "ended"])
         inputs = tuple(each for each in some if dice.random() < 0.7)
         return replace(wish, after=some, inputs=inputs, after_policy=policy)
+
+    def _put(self, lease: Lease) -> None:
+        """Put an artifact of a child, mostly of one that is held."""
+        now, (lease, name) = self._sim.now, self._some_child(lease, 0.7)
+        artifact = Artifact("a", "text/plain", self._dice.choice([0, 1, 10]), b"", 0, now, 1, "place")
+        host_id, task_id, token = lease
+        self._sim.both(
+            "put of a child",
+            (*lease, name, artifact.size),
+            lambda: self._core.artifacts.put(now, Right(task_id, host_id, token, child=name), artifact) is None,
+            lambda _: self._model.put(now, *lease, "a", artifact.size, name) is None,
+        )
 
     def _fetch(self, lease: Lease) -> None:
         now, name = self._sim.now, self._some_name(lease.task)

@@ -164,8 +164,10 @@ class Model(AgentModel):
         world.said += said.kept - before
         return taken
 
-    def put(self, now: float, host_id: str | None, task_id: str, token: int, name: str, size: int) -> int | None:
-        """Counts as a start, too, with a host; without one the task must be held. The size of the one before."""
+    def put(
+        self, now: float, host_id: str | None, task_id: str, token: int, name: str, size: int, child: str = ""
+    ) -> int | None:
+        """Counts as a start with a host; without one, and for a child, it must be held. The size of the one before."""
         if host_id is None:
             found = self.world.tasks.get(task_id)
             if found is None:
@@ -175,12 +177,14 @@ class Model(AgentModel):
             job = found
         else:
             job = self._leased(now, host_id, task_id, token)
+            if child:
+                job = self.world.relations.held_child(job, child)
         before = job.artifacts.get(name, 0)
         own, limits = sum(job.artifacts.values()) - before + size, self.world.limits
         everything = sum(sum(each.artifacts.values()) for each in self.world.tasks.values()) - before + size
         if own > limits["max_artifact_bytes"] or everything > limits["max_namespace_artifact_bytes"]:
             raise Refused("too_large")
-        if host_id is not None:
+        if host_id is not None and not child:
             self._begun(now, host_id, task_id, token)
         replaced = job.artifacts.pop(name, None)
         job.artifacts[name] = size
@@ -203,10 +207,13 @@ class Model(AgentModel):
     def submit_child(
         self, now: float, host_id: str, task_id: str, token: int, name: str, wish: Wish, child_id: str
     ) -> tuple[Job, bool]:
-        """Counts as a start, too, unless the task has the name; then nothing happens. `wish` has no name yet."""
+        """Counts as a start, too, unless the task has the name of one that is not held. `wish` has no name yet."""
         relations, parent = self.world.relations, self._leased(now, host_id, task_id, token)
         known = relations.child(parent, name)
         if known is not None:
+            if known.held:
+                relations.submit_again(now, known, wish)
+                self._begun(now, host_id, task_id, token)
             return known, True
         agent = parent.wish.agent
         if wish.agent not in ("", agent) or wish.parent not in (None, parent.id) or wish.key or wish.unique:

@@ -161,9 +161,7 @@ class AgentModel:
             self.world.families.more_come()
             self.world.resume(now, job)
         else:
-            job.held = False
-            if (job.due is None or job.due <= now) and not self.world.relations.waits(job):
-                self.world.come_due(now, job)
+            self.world.relations.release(now, job)
         return job
 
     def resolve(self, now: float, task_id: str, result: bytes | None, reason: str | None = None) -> Job:

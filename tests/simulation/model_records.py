@@ -96,6 +96,8 @@ class Wish:
     input_places: tuple[int, ...] = ()
     on_parent_end: str | None = None
     child_name: str | None = None
+    params: bytes | None = None
+    input: bytes | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Written from docs/rules.md (Predecessors, Parents, Children, Unique keys) alone;
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .model_records import ENDED, WAITING, Job, PastKey, Refused, Wish
@@ -114,6 +115,12 @@ class Relations:
     def _may_get(self, job: Job) -> bool:
         return job.state == "parked" and self._world.parks.events.has_for(job)
 
+    def release(self, now: float, job: Job) -> None:
+        """Let a held task go."""
+        job.held = False
+        if (job.due is None or job.due <= now) and not self.waits(job):
+            self._world.come_due(now, job)
+
     # Parents
 
     def check_parent(self, wish: Wish) -> None:
@@ -143,6 +150,23 @@ class Relations:
         """The last child that a task has submitted under a name, if it is there."""
         its = [self._world.tasks[task_id] for task_id in parent.children if task_id in self._world.tasks]
         return next((job for job in reversed(its) if job.wish.child_name == name), None)
+
+    def held_child(self, parent: Job, name: str) -> Job:
+        """The child of a task, to which artifacts may be put."""
+        child = self.child(parent, name)
+        if child is None:
+            raise Refused("not_found", "child not found")
+        if not child.held:
+            raise Refused("conflict", "child is not held")
+        return child
+
+    def submit_again(self, now: float, child: Job, wish: Wish) -> None:
+        """A held child gets other params, and is let go unless it is to be held on."""
+        if not wish.hold and self._world.draining:
+            raise Refused("unavailable")
+        child.wish = replace(child.wish, params=wish.params, input=wish.input)
+        if not wish.hold:
+            self.release(now, child)
 
     def is_kept_child(self, job: Job) -> bool:
         """True if a task is the child of one that may run again, and whose own time is not over."""

@@ -81,6 +81,7 @@ FIELDS: Final = (
     "park",
     "child name",
     "children",
+    "params",
 )
 
 NO_LEASE: Final = (None,) * 8
@@ -124,6 +125,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         None if (park := task.history.park) is None else (*park[:2], [*map(tuple, park.waits)], *park[3:]),
         task.options.extras.child_name,
         [*task.history.children],
+        (task.params, task.options.input),
     )
 
 
@@ -178,6 +180,7 @@ def of_job(job: Job) -> tuple[object, ...]:
         _park_of(job),
         job.wish.child_name,
         [*map(order_of, job.children)],
+        (job.wish.params, job.wish.input),
     )
 
 
@@ -352,10 +355,17 @@ def to_submission(wish: Wish) -> Submission:
         retry=retry,
         run_timeout_secs=wish.run_timeout,
         parent_id=wish.parent,
+        input=wish.input,
         extras=to_extras(wish),
     )
     return Submission(
-        wish.agent, wish.action, tab_id=wish.tab, priority=wish.priority, deadline=wish.deadline, options=options
+        wish.agent,
+        wish.action,
+        tab_id=wish.tab,
+        params=wish.params,
+        priority=wish.priority,
+        deadline=wish.deadline,
+        options=options,
     )
 
 

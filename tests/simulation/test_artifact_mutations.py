@@ -21,7 +21,7 @@ SEEDS = range(5, 80, 9)
 HISTORIES = Histories(Simulation, SEEDS, STEPS)
 
 MUTATIONS: dict[str, list[Edit]] = {
-    "a task that is not held gets one of its submitter": [(Artifacts, "_task", "if not task.is_held:", "if False:")],
+    "a task that is not held gets one of its submitter": [(Artifacts, "task_of", "if not task.is_held:", "if False:")],
     "a lease that has ended may put more": [
         (Reports, "leased", "return self._lease_of", "return self._life.task(task_id).lease or self._lease_of"),
     ],

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from taskyard_server.core.pending import Pending
 from taskyard_server.core.restoring import Restoring
 from taskyard_server.core.retention import Retention
 from taskyard_server.core.runs import child_tasks
+from taskyard_server.core.runs.artifacts import Artifacts
 from taskyard_server.core.runs.child_tasks import ChildTasks
 from taskyard_server.core.runs.named_children import NamedChildren
 
@@ -70,6 +72,30 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a parent has its last child alone": [
         (ChildTasks, "submit", "(*parent.history.children, child.seq)", "(child.seq,)"),
     ],
+    "a held child is not let go by a repeat": [
+        (ChildTasks, "_submit_again", "self._pending.release_hold(now, child)", "pass"),
+    ],
+    "a repeat that is held lets a child go": [
+        (
+            ChildTasks,
+            "_submit_again",
+            "if not submission.options.hold:\n        self._pending",
+            "if True:\n        self._pending",
+        ),
+    ],
+    "a held child keeps its params": [(Pending, "change_params", "task.params = params", "pass")],
+    "a held child keeps its input": [(Pending, "change_params", "_replace(input=its_input)", "_replace()")],
+    "a child that waits for others is let go by a repeat": [
+        (ChildTasks, "submit", "if known.is_held:", "if known.state == 'pending':"),
+    ],
+    "a child is let go in a drain": [(ChildTasks, "_submit_again", "self._admission.require_open()", "pass")],
+    "a repeat that a held child needs is no start": [
+        (ChildTasks, "submit", "self._reports.note_start(now, parent)", "pass"),
+    ],
+    "a child that is not held gets artifacts": [(Artifacts, "_held_child", "if not child.is_held:", "if False:")],
+    "the artifact of a child is its parent's": [
+        (Artifacts, "task_of", "self._held_child(parent, right.child) if right.child else parent", "parent"),
+    ],
     "a child is not kept for its parent": [(Retention, "_is_needed", "children.named.holds(task)", "False")],
     "a child that was refused is kept": [
         (NamedChildren, "holds", "self.find(parent, name) is task", "parent in self._of"),
@@ -95,6 +121,9 @@ MUTATIONS: dict[str, list[Edit]] = {
 }
 
 RESTARTS: dict[str, list[Edit]] = {
+    "a restart has the first params of a held child": [
+        (Pending, "change_params", "self._life.changes.rewritten[task] = None", "pass"),
+    ],
     "a restart forgets who has which children": [
         (Restoring, "finish", "life.children.named.restored(task)", "pass"),
     ],

@@ -138,7 +138,10 @@ type UploadArtifactRequest struct {
 	// The SHA-256 of the whole, in hex; with the last part, which may be empty.
 	Sha256 string `protobuf:"bytes,7,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	// The bytes, and with the last part the media type. Default `application/octet-stream`.
-	Content       *httpbody.HttpBody `protobuf:"bytes,8,opt,name=content,proto3" json:"content,omitempty"`
+	Content *httpbody.HttpBody `protobuf:"bytes,8,opt,name=content,proto3" json:"content,omitempty"`
+	// The name of a child of the task (docs/rules.md, Children): then it is an artifact of that one. Default: one of the task
+	// itself.
+	Child         string `protobuf:"bytes,9,opt,name=child,proto3" json:"child,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -227,6 +230,13 @@ func (x *UploadArtifactRequest) GetContent() *httpbody.HttpBody {
 		return x.Content
 	}
 	return nil
+}
+
+func (x *UploadArtifactRequest) GetChild() string {
+	if x != nil {
+		return x.Child
+	}
+	return ""
 }
 
 // UploadArtifactResponse shows how much of an artifact is kept.
@@ -642,7 +652,7 @@ const file_taskyard_v1_artifact_proto_rawDesc = "" +
 	"\v_size_bytesB\t\n" +
 	"\a_sha256B\n" +
 	"\n" +
-	"\b_attempt\"\x81\x02\n" +
+	"\b_attempt\"\x97\x02\n" +
 	"\x15UploadArtifactRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x12\n" +
@@ -652,7 +662,8 @@ const file_taskyard_v1_artifact_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x06 \x01(\x01R\tsizeBytes\x12\x16\n" +
 	"\x06sha256\x18\a \x01(\tR\x06sha256\x12.\n" +
-	"\acontent\x18\b \x01(\v2\x14.google.api.HttpBodyR\acontent\"\xb4\x01\n" +
+	"\acontent\x18\b \x01(\v2\x14.google.api.HttpBodyR\acontent\x12\x14\n" +
+	"\x05child\x18\t \x01(\tR\x05child\"\xb4\x01\n" +
 	"\x16UploadArtifactResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12*\n" +
 	"\x0ereceived_bytes\x18\x02 \x01(\x01H\x01R\rreceivedBytes\x88\x01\x01\x121\n" +

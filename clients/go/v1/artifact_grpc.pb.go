@@ -44,9 +44,11 @@ type ArtifactServiceClient interface {
 	// one brings the hash of the whole: then the task has the artifact, in the place of an earlier one of its name. A part
 	// that comes again is taken once.
 	//
+	// With `child` it is an artifact of a child of the task that is held, for its host to read, as AttachArtifact puts it.
+	//
 	// Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, a whole of
-	// another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
-	// artifacts).
+	// another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict`
+	// (the child is not held, or the server keeps no artifacts).
 	// Retry: safe.
 	UploadArtifact(ctx context.Context, in *UploadArtifactRequest, opts ...grpc.CallOption) (*UploadArtifactResponse, error)
 	// Uploads a part of an artifact of a task that is held, for its host to read: a file that the task is about, or params
@@ -156,9 +158,11 @@ type ArtifactServiceServer interface {
 	// one brings the hash of the whole: then the task has the artifact, in the place of an earlier one of its name. A part
 	// that comes again is taken once.
 	//
+	// With `child` it is an artifact of a child of the task that is held, for its host to read, as AttachArtifact puts it.
+	//
 	// Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, a whole of
-	// another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
-	// artifacts).
+	// another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict`
+	// (the child is not held, or the server keeps no artifacts).
 	// Retry: safe.
 	UploadArtifact(context.Context, *UploadArtifactRequest) (*UploadArtifactResponse, error)
 	// Uploads a part of an artifact of a task that is held, for its host to read: a file that the task is about, or params

@@ -117,7 +117,9 @@ type SubmitChildResponse struct {
 	// Its state. Always set.
 	State *Task_State `protobuf:"varint,2,opt,name=state,proto3,enum=taskyard.v1.Task_State,oneof" json:"state,omitempty"`
 	// True if the task had used the name already. Absent otherwise.
-	Repeated      *bool `protobuf:"varint,3,opt,name=repeated,proto3,oneof" json:"repeated,omitempty"`
+	Repeated *bool `protobuf:"varint,3,opt,name=repeated,proto3,oneof" json:"repeated,omitempty"`
+	// True if the child is held. Absent otherwise.
+	Held          *bool `protobuf:"varint,4,opt,name=held,proto3,oneof" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +171,13 @@ func (x *SubmitChildResponse) GetState() Task_State {
 func (x *SubmitChildResponse) GetRepeated() bool {
 	if x != nil && x.Repeated != nil {
 		return *x.Repeated
+	}
+	return false
+}
+
+func (x *SubmitChildResponse) GetHeld() bool {
+	if x != nil && x.Held != nil {
+		return *x.Held
 	}
 	return false
 }
@@ -302,15 +311,17 @@ const file_taskyard_v1_child_proto_rawDesc = "" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12#\n" +
 	"\rfencing_token\x18\x04 \x01(\x01R\ffencingToken\x124\n" +
-	"\x05child\x18\x05 \x01(\v2\x1e.taskyard.v1.SubmitTaskRequestR\x05child\"\xab\x01\n" +
+	"\x05child\x18\x05 \x01(\v2\x1e.taskyard.v1.SubmitTaskRequestR\x05child\"\xcd\x01\n" +
 	"\x13SubmitChildResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01\x12\x1f\n" +
-	"\brepeated\x18\x03 \x01(\bH\x02R\brepeated\x88\x01\x01B\n" +
+	"\brepeated\x18\x03 \x01(\bH\x02R\brepeated\x88\x01\x01\x12\x17\n" +
+	"\x04held\x18\x04 \x01(\bH\x03R\x04held\x88\x01\x01B\n" +
 	"\n" +
 	"\b_task_idB\b\n" +
 	"\x06_stateB\v\n" +
-	"\t_repeated\"~\n" +
+	"\t_repeatedB\a\n" +
+	"\x05_held\"~\n" +
 	"\x11FetchChildRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x12\n" +

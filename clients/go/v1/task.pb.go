@@ -4141,7 +4141,7 @@ type TaskEvent struct {
 	Kind *TaskEvent_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=taskyard.v1.TaskEvent_Kind,oneof" json:"kind,omitempty"`
 	// When the event occurred. Always set.
 	OccurredAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
-	// The task just after the event, without `params`, which never change. Always set.
+	// The task just after the event, without `params`, which stay as they are once it is let go. Always set.
 	Task *Task `protobuf:"bytes,3,opt,name=task,proto3" json:"task,omitempty"`
 	// The state before the event. Absent unless the kind is `changed`.
 	PreviousState *Task_State `protobuf:"varint,4,opt,name=previous_state,json=previousState,proto3,enum=taskyard.v1.Task_State,oneof" json:"previous_state,omitempty"`

@@ -202,7 +202,7 @@ export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Part
   createdAt: Date;
   /** The lower number is claimed first among the agent's tasks. */
   priority: number;
-  /** Empty if the submitter gave none, and in the events of a watch, which leave it out because it never changes. */
+  /** Empty if the submitter gave none, and in the events of a watch. */
   params: JsonObject;
   /** The input where `params` do not hold it exactly. `inputOf(task)` is either. Absent otherwise. */
   input?: Payload;

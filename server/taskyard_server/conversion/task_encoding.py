@@ -136,7 +136,7 @@ def encode_task(task: Task, bare: bool = False) -> bytes:
 def encode_event(event: Event, bare: bool = False) -> bytes:
     """A `WatchTasksResponse` with an event and the task just after it.
 
-    It omits `params` and `input`, which never change, and tracebacks.
+    It omits `params` and `input`, which stay as they are once the task is let go, and tracebacks.
     """
     task = event.task
     completed_at = event.at if event.state in TERMINAL else None

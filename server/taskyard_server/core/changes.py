@@ -45,10 +45,10 @@ class Changes:
     """Things that changed, each once.
 
     `tasks` are those with another state than before, among them the `new` ones, of which nothing was taken before.
-    `reopened` are failed ones that someone resumed, resolved or cancelled, `reprioritized` ones with another priority,
-    `evicted` ones that left memory; rejected tasks are in none of these. `agents` are figures; what is gone of these,
-    and of hosts, schedules, triggers, operations, rules and sent events, is told by its number, and of the leases that
-    are `stopping` no more by the token.
+    `reopened` are failed ones that someone resumed, resolved or cancelled, `rewritten` ones with another priority
+    or other params, `evicted` ones that left memory; rejected tasks are in none of these. `agents` are figures; what is
+    gone of these, and of hosts, schedules, triggers, operations, rules and sent events, is told by its number, and of
+    the leases that are `stopping` no more by the token.
 
     `everything` asks for the counters and last numbers to be written even though nothing else changed.
     """
@@ -64,7 +64,7 @@ class Changes:
         "operations",
         "operations_gone",
         "reopened",
-        "reprioritized",
+        "rewritten",
         "rules",
         "rules_gone",
         "schedules",
@@ -96,7 +96,7 @@ class Changes:
         self.schedules_gone: list[int] = []
         self.triggers: dict[Trigger, None] = {}
         self.triggers_gone: list[int] = []
-        self.reprioritized: dict[Task, None] = {}
+        self.rewritten: dict[Task, None] = {}
         self.operations: dict[Operation, None] = {}
         self.operations_gone: list[int] = []
         self.rules: dict[Rule, None] = {}
@@ -128,7 +128,7 @@ class Changes:
                     self.new[task] = None
             elif kind is EventKind.REPRIORITIZED:
                 tasks[task] = None
-                self.reprioritized[task] = None
+                self.rewritten[task] = None
             elif state is not REJECTED:
                 self.evicted[task] = None
 
@@ -141,7 +141,7 @@ class Changes:
         taken.stopping, taken.stopping_gone = self.stopping, self.stopping_gone
         taken.schedules, taken.schedules_gone = self.schedules, self.schedules_gone
         taken.triggers, taken.triggers_gone = self.triggers, self.triggers_gone
-        taken.reprioritized = self.reprioritized
+        taken.rewritten = self.rewritten
         taken.operations, taken.operations_gone = self.operations, self.operations_gone
         taken.rules, taken.rules_gone = self.rules, self.rules_gone
         taken.sent_events, taken.sent_events_gone = self.sent_events, self.sent_events_gone

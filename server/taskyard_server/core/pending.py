@@ -51,6 +51,17 @@ class Pending:
         if verdict is Verdict.CLEAR and due is not None and not task.history.held:
             self.delayed.add(due, task)
 
+    def change_params(self, task: Task, params: bytes | None, its_input: bytes | None) -> None:
+        """Give a held task other params, which it may have already."""
+        options = task.options
+        if params == task.params and its_input == options.input:
+            return
+        task.params = params
+        task.options = options._replace(input=its_input)
+        self._life.note(task)
+        if self._life.changes is not None:
+            self._life.changes.rewritten[task] = None
+
     def release_hold(self, now: float, task: Task) -> None:
         """Release a held task; it stays pending until `not_before`, and until those that it comes after have ended."""
         task.history = task.history._replace(held=False)

@@ -63,8 +63,9 @@ class Scheduler:
         self.left_behind: list[Lease] = []
         self.reports = Reports(self._life, self.hosts, self.stop_waits)
         self.outputs = Outputs(self.reports, self.readers, limits)
-        self.artifacts = Artifacts(self._life.tasks, self.reports, self.readers, limits)
-        self.children = ChildTasks(self._life.children.named, self.reports, self._admission)
+        named = self._life.children.named
+        self.artifacts = Artifacts(self._life.tasks, named, self.reports, self.readers, limits)
+        self.children = ChildTasks(named, self.reports, self._admission, self._life.pending)
         self.parks, self.steps = self._life.parks, self._life.parks.steps
         self.schedules = ScheduleRegistry(self._life, self._admission.admit, entropy)
 

@@ -89,7 +89,7 @@ class ArtifactCommands:
     async def upload(self, namespace: str, right: Right, part: Part) -> Uploaded:
         """Take a part of an artifact, once it is kept.
 
-        Raises as `Artifacts.admit`, `BadRequest` for a part at the wrong place or with another hash, `Conflict` where
+        Raises as `Artifacts.put`, `BadRequest` for a part at the wrong place or with another hash, `Conflict` where
         no artifacts are kept, and `Unavailable` while they cannot be.
         """
         self._namespaces.require_room()
@@ -176,11 +176,13 @@ class ArtifactCommands:
     def _admitted(self, namespace: str, right: Right, part: Part) -> tuple[NamespaceState, Task]:
         state = self._namespaces.get_for_command(namespace, "task" if right.host_id is None else "runtime host")
         size = max(part.size or 0, part.offset + len(part.data))
-        task = state.find(right.task_id)
-        come = {} if task is None else self._uploads.get((state.number, task.seq), {})
+        artifacts = state.scheduler.artifacts
+        task = artifacts.task_of(self._now(), right)
+        come = self._uploads.get((state.number, task.seq), {})
         others = [upload.received for name, upload in come.items() if name != part.name]
         own = come[part.name].received if part.name in come else 0
-        return state, state.scheduler.artifacts.admit(self._now(), right, part.name, size, own, others)
+        artifacts.admit(task, part.name, size, own, others)
+        return state, task
 
     def _require_memory(self, size: int) -> None:
         """Raise `TooLarge` where all artifacts are in memory, and there is no room for this many more bytes."""
@@ -192,12 +194,12 @@ class ArtifactCommands:
     async def _upload(self, state: NamespaceState, task: Task, right: Right, name: str) -> Upload:
         folder = await self._folder(state.number, task.seq)
         uploads = self._uploads.setdefault((state.number, task.seq), {})
-        place = _place(find(task, name), name, right.token)
+        place = _place(find(task, name), name, right.task_token)
         upload = uploads.get(name)
         if upload is None or upload.place != place:
             if upload is not None:
                 self._drop(state, upload, folder)
-            upload = uploads[name] = Upload(task, right.token, place)
+            upload = uploads[name] = Upload(task, right.task_token, place)
         return upload
 
     def _drop(self, state: NamespaceState, upload: Upload, folder: str) -> None:
@@ -245,7 +247,7 @@ class ArtifactCommands:
             part.media_type,
             upload.received,
             upload.sha256,
-            0 if right.host_id is None else task.history.last_number + 1,
+            task.history.last_number + 1 if right.task_token else 0,
             self._now(),
             upload.part_bytes,
             upload.place,
@@ -372,4 +374,4 @@ def _place(kept: Artifact | None, name: str, token: int) -> str:
 def _is_repeat(kept: Artifact, right: Right, part: Part) -> bool:
     """True if a part is the last one of an artifact that is kept, and that came under the same right."""
     same = kept.sha256 == part.sha256 and kept.size == part.offset + len(part.data)
-    return same and kept.place.rpartition("/")[2].partition(".")[0] == str(right.token)
+    return same and kept.place.rpartition("/")[2].partition(".")[0] == str(right.task_token)

@@ -48,7 +48,8 @@ class ArtifactService(ArtifactServiceServicer):
     ) -> pb.UploadArtifactResponse:
         del context
         call = current_call()
-        uploaded = await self._engine.artifacts.upload(call.namespace, _lease(request), new_part(request))
+        right = _lease(request)._replace(child=request.child)
+        uploaded = await self._engine.artifacts.upload(call.namespace, right, new_part(request))
         return pb.UploadArtifactResponse(
             task_id=request.task_id, received_bytes=uploaded.received, artifact=_shown(uploaded)
         )

@@ -69,4 +69,4 @@ def _child(found: TaskInput) -> bytes:
 def _accepted(outcome: tuple[Task, bool]) -> pb.SubmitChildResponse:
     task, is_known = outcome
     state = TaskMessage.State.Value(task.state.value)
-    return pb.SubmitChildResponse(task_id=task.id, state=state, repeated=True if is_known else None)
+    return pb.SubmitChildResponse(task_id=task.id, state=state, repeated=is_known or None, held=task.is_held or None)

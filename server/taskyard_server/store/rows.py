@@ -135,7 +135,7 @@ def _add_agents(group: Group, number: int, scheduler: Scheduler, changes: Change
 
 def _add_tasks(group: Group, number: int, scheduler: Scheduler, changes: Changes, keep_history: bool) -> None:
     view, targets, base = scheduler.view, scheduler.targets, key_of(number, 0)
-    new, reopened, reprioritized = changes.new, changes.reopened, changes.reprioritized
+    new, reopened, rewritten = changes.new, changes.reopened, changes.rewritten
     secs = view.stood_still_secs
     tasks: list[Row] = group.puts.setdefault(Table.TASKS, [])
     states: list[Row] = group.puts.setdefault(Table.STATES, [])
@@ -155,7 +155,7 @@ def _add_tasks(group: Group, number: int, scheduler: Scheduler, changes: Changes
             group.remove(Table.ENDED, key)
             # It may have come back from the history, from which its row may be deleted meanwhile.
             tasks.append((key, encode_task(task, secs)))
-        elif task in reprioritized:
+        elif task in rewritten:
             tasks.append((key, encode_task(task, secs)))
         options = task.options
         has_no_key = options.key is not None and not view.has_key(task)

@@ -140,8 +140,8 @@ class Task:
         priority: Lower numbers are claimed first among the tasks of the agent.
         tab_id: The browser tab that the action is for.
         ref: The element that the action is for.
-        params: Fields for the action. Absent from the events of a watch, since they never change. Empty where the input
-            is no JSON object, or is encoded by a codec that the client has not.
+        params: Fields for the action. Absent from the events of a watch. Empty where the input is no JSON object, or is
+            encoded by a codec that the client has not.
         deadline: When it fails unless it has ended. None while it is paused, and while a default deadline does not
             count yet.
         started_at: When it was first executed, in any attempt or run.

@@ -99,6 +99,7 @@ class UploadArtifactRequest(_message.Message):
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     SHA256_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
+    CHILD_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """The host. Required."""
     task_id: _builtins.str
@@ -113,6 +114,10 @@ class UploadArtifactRequest(_message.Message):
     """The size of the whole, if it is known, so that one that is too large is refused at once. Default: unknown."""
     sha256: _builtins.str
     """The SHA-256 of the whole, in hex; with the last part, which may be empty."""
+    child: _builtins.str
+    """The name of a child of the task (docs/rules.md, Children): then it is an artifact of that one. Default: one of the task
+    itself.
+    """
     @_builtins.property
     def content(self) -> _httpbody_pb2.HttpBody:
         """The bytes, and with the last part the media type. Default `application/octet-stream`."""
@@ -128,10 +133,11 @@ class UploadArtifactRequest(_message.Message):
         size_bytes: _builtins.float = ...,
         sha256: _builtins.str = ...,
         content: _httpbody_pb2.HttpBody | None = ...,
+        child: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "fencing_token", b"fencing_token", "host_id", b"host_id", "name", b"name", "offset", b"offset", "sha256", b"sha256", "size_bytes", b"size_bytes", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["child", b"child", "content", b"content", "fencing_token", b"fencing_token", "host_id", b"host_id", "name", b"name", "offset", b"offset", "sha256", b"sha256", "size_bytes", b"size_bytes", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -70,9 +70,11 @@ class ArtifactServiceServicer(object):
         one brings the hash of the whole: then the task has the artifact, in the place of an earlier one of its name. A part
         that comes again is taken once.
 
+        With `child` it is an artifact of a child of the task that is held, for its host to read, as AttachArtifact puts it.
+
         Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, a whole of
-        another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
-        artifacts).
+        another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict`
+        (the child is not held, or the server keeps no artifacts).
         Retry: safe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

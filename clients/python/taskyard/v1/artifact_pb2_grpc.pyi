@@ -46,9 +46,11 @@ class ArtifactServiceStub:
     one brings the hash of the whole: then the task has the artifact, in the place of an earlier one of its name. A part
     that comes again is taken once.
 
+    With `child` it is an artifact of a child of the task that is held, for its host to read, as AttachArtifact puts it.
+
     Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, a whole of
-    another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
-    artifacts).
+    another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict`
+    (the child is not held, or the server keeps no artifacts).
     Retry: safe.
     """
     AttachArtifact: _grpc.UnaryUnaryMultiCallable[_artifact_pb2.AttachArtifactRequest, _artifact_pb2.AttachArtifactResponse]
@@ -94,9 +96,11 @@ class ArtifactServiceAsyncStub(ArtifactServiceStub):
     one brings the hash of the whole: then the task has the artifact, in the place of an earlier one of its name. A part
     that comes again is taken once.
 
+    With `child` it is an artifact of a child of the task that is held, for its host to read, as AttachArtifact puts it.
+
     Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, a whole of
-    another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
-    artifacts).
+    another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict`
+    (the child is not held, or the server keeps no artifacts).
     Retry: safe.
     """
     AttachArtifact: _aio.UnaryUnaryMultiCallable[_artifact_pb2.AttachArtifactRequest, _artifact_pb2.AttachArtifactResponse]  # type: ignore[assignment]
@@ -145,9 +149,11 @@ class ArtifactServiceServicer(metaclass=_abc_1.ABCMeta):
         one brings the hash of the whole: then the task has the artifact, in the place of an earlier one of its name. A part
         that comes again is taken once.
 
+        With `child` it is an artifact of a child of the task that is held, for its host to read, as AttachArtifact puts it.
+
         Errors: `not_found`, `lease_lost`, `bad_request` (an offset that leaves a gap, a part of the wrong size, a whole of
-        another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict` (the server keeps no
-        artifacts).
+        another hash or size, a malformed name), `too_large` (more than `maxArtifactBytes`, or a hundred artifacts), `conflict`
+        (the child is not held, or the server keeps no artifacts).
         Retry: safe.
         """
 

@@ -28,7 +28,7 @@ from taskyard.v1 import input_pb2 as taskyard_dot_v1_dot_input__pb2
 from taskyard.v1 import task_pb2 as taskyard_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17taskyard/v1/child.proto\x12\x0btaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18taskyard/v1/access.proto\x1a\x17taskyard/v1/input.proto\x1a\x16taskyard/v1/task.proto\"\xb5\x01\n\x12SubmitChildRequest\x12\x17\n\x07host_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n\x07task_id\x18\x02 \x01(\tR\x06taskId\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name\x12#\n\rfencing_token\x18\x04 \x01(\x01R\x0c\x66\x65ncingToken\x12\x34\n\x05\x63hild\x18\x05 \x01(\x0b\x32\x1e.taskyard.v1.SubmitTaskRequestR\x05\x63hild\"\xab\x01\n\x13SubmitChildResponse\x12\x1c\n\x07task_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x32\n\x05state\x18\x02 \x01(\x0e\x32\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01\x12\x1f\n\x08repeated\x18\x03 \x01(\x08H\x02R\x08repeated\x88\x01\x01\x42\n\n\x08_task_idB\x08\n\x06_stateB\x0b\n\t_repeated\"~\n\x11\x46\x65tchChildRequest\x12\x17\n\x07host_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n\x07task_id\x18\x02 \x01(\tR\x06taskId\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name\x12#\n\rfencing_token\x18\x04 \x01(\x01R\x0c\x66\x65ncingToken\">\n\x12\x46\x65tchChildResponse\x12(\n\x05\x63hild\x18\x01 \x01(\x0b\x32\x12.taskyard.v1.InputR\x05\x63hild2\xdf\x02\n\x0c\x43hildService\x12\xa5\x01\n\x0bSubmitChild\x12\x1f.taskyard.v1.SubmitChildRequest\x1a .taskyard.v1.SubmitChildResponse\"S\x90\x02\x02\xba\xd7\x18\x0c\n\x01\x02\"\x07host_id\x82\xd3\xe4\x93\x02:\"5/api/runtime-hosts/{host_id}/tasks/{task_id}/children:\x01*\x12\xa6\x01\n\nFetchChild\x12\x1e.taskyard.v1.FetchChildRequest\x1a\x1f.taskyard.v1.FetchChildResponse\"W\x90\x02\x01\xba\xd7\x18\x0c\n\x01\x02\"\x07host_id\x82\xd3\xe4\x93\x02>\x12</api/runtime-hosts/{host_id}/tasks/{task_id}/children/{name}B\x88\x01\n\x0f\x64\x65v.taskyard.v1B\nChildProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17taskyard/v1/child.proto\x12\x0btaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18taskyard/v1/access.proto\x1a\x17taskyard/v1/input.proto\x1a\x16taskyard/v1/task.proto\"\xb5\x01\n\x12SubmitChildRequest\x12\x17\n\x07host_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n\x07task_id\x18\x02 \x01(\tR\x06taskId\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name\x12#\n\rfencing_token\x18\x04 \x01(\x01R\x0c\x66\x65ncingToken\x12\x34\n\x05\x63hild\x18\x05 \x01(\x0b\x32\x1e.taskyard.v1.SubmitTaskRequestR\x05\x63hild\"\xcd\x01\n\x13SubmitChildResponse\x12\x1c\n\x07task_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x32\n\x05state\x18\x02 \x01(\x0e\x32\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01\x12\x1f\n\x08repeated\x18\x03 \x01(\x08H\x02R\x08repeated\x88\x01\x01\x12\x17\n\x04held\x18\x04 \x01(\x08H\x03R\x04held\x88\x01\x01\x42\n\n\x08_task_idB\x08\n\x06_stateB\x0b\n\t_repeatedB\x07\n\x05_held\"~\n\x11\x46\x65tchChildRequest\x12\x17\n\x07host_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n\x07task_id\x18\x02 \x01(\tR\x06taskId\x12\x12\n\x04name\x18\x03 \x01(\tR\x04name\x12#\n\rfencing_token\x18\x04 \x01(\x01R\x0c\x66\x65ncingToken\">\n\x12\x46\x65tchChildResponse\x12(\n\x05\x63hild\x18\x01 \x01(\x0b\x32\x12.taskyard.v1.InputR\x05\x63hild2\xdf\x02\n\x0c\x43hildService\x12\xa5\x01\n\x0bSubmitChild\x12\x1f.taskyard.v1.SubmitChildRequest\x1a .taskyard.v1.SubmitChildResponse\"S\x90\x02\x02\xba\xd7\x18\x0c\n\x01\x02\"\x07host_id\x82\xd3\xe4\x93\x02:\"5/api/runtime-hosts/{host_id}/tasks/{task_id}/children:\x01*\x12\xa6\x01\n\nFetchChild\x12\x1e.taskyard.v1.FetchChildRequest\x1a\x1f.taskyard.v1.FetchChildResponse\"W\x90\x02\x01\xba\xd7\x18\x0c\n\x01\x02\"\x07host_id\x82\xd3\xe4\x93\x02>\x12</api/runtime-hosts/{host_id}/tasks/{task_id}/children/{name}B\x88\x01\n\x0f\x64\x65v.taskyard.v1B\nChildProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,11 +43,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBMITCHILDREQUEST']._serialized_start=146
   _globals['_SUBMITCHILDREQUEST']._serialized_end=327
   _globals['_SUBMITCHILDRESPONSE']._serialized_start=330
-  _globals['_SUBMITCHILDRESPONSE']._serialized_end=501
-  _globals['_FETCHCHILDREQUEST']._serialized_start=503
-  _globals['_FETCHCHILDREQUEST']._serialized_end=629
-  _globals['_FETCHCHILDRESPONSE']._serialized_start=631
-  _globals['_FETCHCHILDRESPONSE']._serialized_end=693
-  _globals['_CHILDSERVICE']._serialized_start=696
-  _globals['_CHILDSERVICE']._serialized_end=1047
+  _globals['_SUBMITCHILDRESPONSE']._serialized_end=535
+  _globals['_FETCHCHILDREQUEST']._serialized_start=537
+  _globals['_FETCHCHILDREQUEST']._serialized_end=663
+  _globals['_FETCHCHILDRESPONSE']._serialized_start=665
+  _globals['_FETCHCHILDRESPONSE']._serialized_end=727
+  _globals['_CHILDSERVICE']._serialized_start=730
+  _globals['_CHILDSERVICE']._serialized_end=1081
 # @@protoc_insertion_point(module_scope)

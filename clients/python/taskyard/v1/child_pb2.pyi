@@ -71,29 +71,37 @@ class SubmitChildResponse(_message.Message):
     TASK_ID_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     REPEATED_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The child. Always set."""
     state: _task_pb2.Task.State.ValueType
     """Its state. Always set."""
     repeated: _builtins.bool
     """True if the task had used the name already. Absent otherwise."""
+    held: _builtins.bool
+    """True if the child is held. Absent otherwise."""
     def __init__(
         self,
         *,
         task_id: _builtins.str | None = ...,
         state: _task_pb2.Task.State.ValueType | None = ...,
         repeated: _builtins.bool | None = ...,
+        held: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_repeated", b"_repeated", "_state", b"_state", "_task_id", b"_task_id", "repeated", b"repeated", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "_repeated", b"_repeated", "_state", b"_state", "_task_id", b"_task_id", "held", b"held", "repeated", b"repeated", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_repeated", b"_repeated", "_state", b"_state", "_task_id", b"_task_id", "repeated", b"repeated", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "_repeated", b"_repeated", "_state", b"_state", "_task_id", b"_task_id", "held", b"held", "repeated", b"repeated", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__held: _TypeAlias = _typing.Literal["held"]  # noqa: Y015
+    _WhichOneofArgType__held: _TypeAlias = _typing.Literal["_held", b"_held"]  # noqa: Y015
     _WhichOneofReturnType__repeated: _TypeAlias = _typing.Literal["repeated"]  # noqa: Y015
     _WhichOneofArgType__repeated: _TypeAlias = _typing.Literal["_repeated", b"_repeated"]  # noqa: Y015
     _WhichOneofReturnType__state: _TypeAlias = _typing.Literal["state"]  # noqa: Y015
     _WhichOneofArgType__state: _TypeAlias = _typing.Literal["_state", b"_state"]  # noqa: Y015
     _WhichOneofReturnType__task_id: _TypeAlias = _typing.Literal["task_id"]  # noqa: Y015
     _WhichOneofArgType__task_id: _TypeAlias = _typing.Literal["_task_id", b"_task_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__held) -> _WhichOneofReturnType__held | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__repeated) -> _WhichOneofReturnType__repeated | None: ...
     @_typing.overload

@@ -41,7 +41,9 @@ class ChildServiceStub:
     """Submits a child of a task, under its lease. It is of the same agent, and ends with its parent unless `onParentEnd` says
     otherwise. Without an earlier start report, the call reports the start too.
 
-    A name that the task has used already stays with the child of then, whatever else the request says.
+    A name that the task has used already stays with the child of then, whatever else the request says. As long as that is
+    held, it gets the `params` and `input` of the request, and is let go unless the request holds it, too: so a child gets
+    params that are too large as its artifact, by UploadArtifact with `child`.
 
     Errors: `not_found` (no such host or task; a task that it comes after), `lease_lost`, `bad_request` (no name; a task
     that no agent could submit; another agent or parent; a key, since the name is one), `too_large` (1,000 children of a
@@ -66,7 +68,9 @@ class ChildServiceAsyncStub(ChildServiceStub):
     """Submits a child of a task, under its lease. It is of the same agent, and ends with its parent unless `onParentEnd` says
     otherwise. Without an earlier start report, the call reports the start too.
 
-    A name that the task has used already stays with the child of then, whatever else the request says.
+    A name that the task has used already stays with the child of then, whatever else the request says. As long as that is
+    held, it gets the `params` and `input` of the request, and is let go unless the request holds it, too: so a child gets
+    params that are too large as its artifact, by UploadArtifact with `child`.
 
     Errors: `not_found` (no such host or task; a task that it comes after), `lease_lost`, `bad_request` (no name; a task
     that no agent could submit; another agent or parent; a key, since the name is one), `too_large` (1,000 children of a
@@ -94,7 +98,9 @@ class ChildServiceServicer(metaclass=_abc_1.ABCMeta):
         """Submits a child of a task, under its lease. It is of the same agent, and ends with its parent unless `onParentEnd` says
         otherwise. Without an earlier start report, the call reports the start too.
 
-        A name that the task has used already stays with the child of then, whatever else the request says.
+        A name that the task has used already stays with the child of then, whatever else the request says. As long as that is
+        held, it gets the `params` and `input` of the request, and is let go unless the request holds it, too: so a child gets
+        params that are too large as its artifact, by UploadArtifact with `child`.
 
         Errors: `not_found` (no such host or task; a task that it comes after), `lease_lost`, `bad_request` (no name; a task
         that no agent could submit; another agent or parent; a key, since the name is one), `too_large` (1,000 children of a

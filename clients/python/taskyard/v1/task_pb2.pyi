@@ -2871,7 +2871,7 @@ class TaskEvent(_message.Message):
 
     @_builtins.property
     def task(self) -> Global___Task:
-        """The task just after the event, without `params`, which never change. Always set."""
+        """The task just after the event, without `params`, which stay as they are once it is let go. Always set."""
 
     def __init__(
         self,

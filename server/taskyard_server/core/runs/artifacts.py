@@ -1,7 +1,7 @@
 """The artifacts of tasks: large values that a run leaves behind, of which the task has the name, the size and the hash.
 
-The bytes are elsewhere. A host puts artifacts under its lease, a submitter those of a task that is held (docs/rules.md,
-Artifacts).
+The bytes are elsewhere. A host puts artifacts under its lease, a submitter those of a task that is held, as the host
+does that submits a child under the lease of its parent (docs/rules.md, Artifacts, Children).
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from taskyard_server.core.task import Task
     from taskyard_server.core.task_table import TaskTable
 
+    from .named_children import NamedChildren
+
 MAX_ARTIFACTS: Final = 100
 """Of one task."""
 
@@ -29,8 +31,8 @@ MAX_ARTIFACTS: Final = 100
 class Right(NamedTuple):
     """The right to put artifacts of a task: a lease, with this `token`, of a host; or, without a host, a hold.
 
-    `own_only` is whether a task that was last handed to another host is not found. `agents` are those of the caller,
-    None for all.
+    With a lease and the name of a `child` it is a right to that child of the task, as long as this is held. `own_only`
+    is whether a task that was last handed to another host is not found. `agents` are those of the caller, None for all.
     """
 
     task_id: str
@@ -38,6 +40,12 @@ class Right(NamedTuple):
     token: int = 0
     own_only: bool = False
     agents: Names | None = None
+    child: str = ""
+
+    @property
+    def task_token(self) -> int:
+        """The token of the lease of the task that gets the artifacts; 0 if it is held."""
+        return 0 if self.child else self.token
 
 
 class Part(NamedTuple):
@@ -57,8 +65,11 @@ class Artifacts:
     Those that are under way count by what has come of them.
     """
 
-    def __init__(self, tasks: TaskTable, reports: Reports, readers: ReaderRules, limits: Limits) -> None:
+    def __init__(
+        self, tasks: TaskTable, named: NamedChildren, reports: Reports, readers: ReaderRules, limits: Limits
+    ) -> None:
         self._tasks = tasks
+        self._named = named
         self._reports = reports
         self._readers = readers
         self.limits = limits
@@ -79,17 +90,13 @@ class Artifacts:
         self.used -= sum([each.size for each in task.history.artifacts])
         return bool(task.history.artifacts)
 
-    def admit(
-        self, now: float, right: Right, name: str, size: int, come: int = 0, under_way: Sequence[int] = ()
-    ) -> Task:
-        """The task, if an artifact of this name and of at least this size may be put by this right.
+    def admit(self, task: Task, name: str, size: int, come: int = 0, under_way: Sequence[int] = ()) -> None:
+        """Check that a task may get an artifact of this name and of at least this size.
 
         `come` are the bytes of it that have come, and `under_way` those of each other one that is uploaded to the task.
 
-        Raises `NotFound`, `LeaseLost`, `Conflict` for a task that is not held, `TooLarge`, and `Unavailable` while an
-        earlier version may come to serve the namespace.
+        Raises `TooLarge`, and `Unavailable` while an earlier version may come to serve the namespace.
         """
-        task = self._task(now, right)
         if not self._readers.allows_artifacts:
             raise Unavailable(f"artifacts: {NOT_YET}")
         others = [each for each in task.history.artifacts if each.name != name]
@@ -101,14 +108,16 @@ class Artifacts:
         if self.used - (0 if kept is None else kept.size) - come + size > limits.max_namespace_artifact_bytes:
             most = limits.max_namespace_artifact_bytes
             raise TooLarge(f"content: the artifacts of a namespace may have {most} bytes in all")
-        return task
 
     def put(self, now: float, right: Right, artifact: Artifact, come: int = 0) -> Artifact | None:
-        """Give a task an artifact, in the place of the one of its name, which is returned. Raises as `admit` does.
+        """Give a task an artifact, in the place of the one of its name, which is returned.
+
+        Raises as `task_of` and `admit` do.
 
         It counts as the start of a run that has not been reported.
         """
-        task = self.admit(now, right, artifact.name, artifact.size, come)
+        task = self.task_of(now, right)
+        self.admit(task, artifact.name, artifact.size, come)
         artifacts = task.history.artifacts
         replaced = find(task, artifact.name)
         others = tuple([each for each in artifacts if each is not replaced])
@@ -117,15 +126,23 @@ class Artifacts:
         self._reports.note_left_behind(now, task)
         return replaced
 
-    def _task(self, now: float, right: Right) -> Task:
+    def task_of(self, now: float, right: Right) -> Task:
+        """The task that gets the artifacts. Raises `NotFound`, `LeaseLost`, and `Conflict` for one that is not held."""
         if right.host_id is not None:
-            return self.leased(now, right).task
+            parent = self.leased(now, right).task
+            return self._held_child(parent, right.child) if right.child else parent
         task = self._tasks.get(right.task_id)
         if task is None or (right.agents is not None and task.agent_id not in right.agents):
             raise NotFound(NO_TASK)
         if not task.is_held:
             raise Conflict("task is not held")
         return task
+
+    def _held_child(self, parent: Task, name: str) -> Task:
+        child = self._named.get(parent, name)
+        if not child.is_held:
+            raise Conflict("child is not held")
+        return child
 
 
 def find(task: Task, name: str) -> Artifact | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from taskyard_server.core.admission import Admission
     from taskyard_server.core.leases import Lease
+    from taskyard_server.core.pending import Pending
     from taskyard_server.core.reports import Reports
     from taskyard_server.core.task import Submission, Task, TaskState
 
@@ -29,10 +30,11 @@ MAX_CHILDREN: Final = 1_000
 class ChildTasks:
     """Commands of hosts on the children of the tasks that they run. `own_only` is as in `Reports.take_each`."""
 
-    def __init__(self, named: NamedChildren, reports: Reports, admission: Admission) -> None:
+    def __init__(self, named: NamedChildren, reports: Reports, admission: Admission, pending: Pending) -> None:
         self._named = named
         self._reports = reports
         self._admission = admission
+        self._pending = pending
 
     def submit(
         self,
@@ -47,12 +49,16 @@ class ChildTasks:
     ) -> tuple[Task, bool]:
         """Submit a child of a task under its lease, or return the one that has its name. It counts as the start.
 
-        `past` is as in `Known`. Raises what `Scheduler.submit` raises, `LeaseLost`, and `TooLarge` for one too many.
+        One that is held has the params of the newest submission, which lets it go unless it is held, too. `past` is as
+        in `Known`. Raises what `Scheduler.submit` raises, `LeaseLost`, and `TooLarge` for one too many.
         """
         parent = self._reports.leased(now, host_id, task_id, token, own_only=own_only).task
         named, name = self._named, submission.options.extras.child_name
         assert name is not None
         if (known := named.find(parent, name)) is not None:
+            if known.is_held:
+                self._submit_again(now, known, submission)
+                self._reports.note_start(now, parent)
             return known, True
         submission = _below(parent, submission)
         if len(parent.history.children) >= MAX_CHILDREN:
@@ -64,14 +70,19 @@ class ChildTasks:
         self._reports.note_left_behind(now, parent)
         return child, False
 
+    def _submit_again(self, now: float, child: Task, submission: Submission) -> None:
+        if not submission.options.hold:
+            self._admission.require_open()
+        self._pending.change_params(child, submission.params, submission.options.input)
+        if not submission.options.hold:
+            self._pending.release_hold(now, child)
+
     def find(
         self, now: float, host_id: str, task_id: str, token: int, name: str, *, own_only: bool = False
     ) -> TaskInput:
         """A child of a task under its lease, by its name. Raises `NotFound` or `LeaseLost`."""
         parent = self._reports.leased(now, host_id, task_id, token, own_only=own_only).task
-        child = self._named.find(parent, name)
-        if child is None:
-            raise NotFound("child not found")
+        child = self._named.get(parent, name)
         return TaskInput(name, child.id, child)
 
     def handed(self, lease: Lease, name: str) -> Task | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from taskyard_server.core.errors import NotFound
 from taskyard_server.core.task import CANCELLED, DONE, REJECTED
 
 if TYPE_CHECKING:
@@ -35,6 +36,13 @@ class NamedChildren:
         """The child that a task has under a name."""
         children = self._of.get(parent)
         return None if children is None else children.get(name)
+
+    def get(self, parent: Task, name: str) -> Task:
+        """The same. Raises `NotFound`."""
+        child = self.find(parent, name)
+        if child is None:
+            raise NotFound("child not found")
+        return child
 
     def add(self, parent: Task, child: Task) -> None:
         """A task that may run again has this child, which has its name."""

@@ -21,7 +21,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file taskyard/v1/child.proto.
  */
 export const file_taskyard_v1_child: GenFile = /*@__PURE__*/
-  fileDesc("Chd0YXNreWFyZC92MS9jaGlsZC5wcm90bxILdGFza3lhcmQudjEiigEKElN1Ym1pdENoaWxkUmVxdWVzdBIPCgdob3N0X2lkGAEgASgJEg8KB3Rhc2tfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRIVCg1mZW5jaW5nX3Rva2VuGAQgASgBEi0KBWNoaWxkGAUgASgLMh4udGFza3lhcmQudjEuU3VibWl0VGFza1JlcXVlc3QikgEKE1N1Ym1pdENoaWxkUmVzcG9uc2USFAoHdGFza19pZBgBIAEoCUgAiAEBEisKBXN0YXRlGAIgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgBiAEBEhUKCHJlcGVhdGVkGAMgASgISAKIAQFCCgoIX3Rhc2tfaWRCCAoGX3N0YXRlQgsKCV9yZXBlYXRlZCJaChFGZXRjaENoaWxkUmVxdWVzdBIPCgdob3N0X2lkGAEgASgJEg8KB3Rhc2tfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRIVCg1mZW5jaW5nX3Rva2VuGAQgASgBIjcKEkZldGNoQ2hpbGRSZXNwb25zZRIhCgVjaGlsZBgBIAEoCzISLnRhc2t5YXJkLnYxLklucHV0Mt8CCgxDaGlsZFNlcnZpY2USpQEKC1N1Ym1pdENoaWxkEh8udGFza3lhcmQudjEuU3VibWl0Q2hpbGRSZXF1ZXN0GiAudGFza3lhcmQudjEuU3VibWl0Q2hpbGRSZXNwb25zZSJTkAICutcYDAoBAiIHaG9zdF9pZILT5JMCOjoBKiI1L2FwaS9ydW50aW1lLWhvc3RzL3tob3N0X2lkfS90YXNrcy97dGFza19pZH0vY2hpbGRyZW4SpgEKCkZldGNoQ2hpbGQSHi50YXNreWFyZC52MS5GZXRjaENoaWxkUmVxdWVzdBofLnRhc2t5YXJkLnYxLkZldGNoQ2hpbGRSZXNwb25zZSJXkAIButcYDAoBAiIHaG9zdF9pZILT5JMCPhI8L2FwaS9ydW50aW1lLWhvc3RzL3tob3N0X2lkfS90YXNrcy97dGFza19pZH0vY2hpbGRyZW4ve25hbWV9QogBCg9kZXYudGFza3lhcmQudjFCCkNoaWxkUHJvdG9QAVo1Z2l0aHViLmNvbS90YXNreWFyZC90YXNreWFyZC9jbGllbnRzL2dvL3YxO3Rhc2t5YXJkdjGiAgRUWVYxqgILVGFza3lhcmQuVjHKAgtUYXNreWFyZFxWMeoCDFRhc2t5YXJkOjpWMWIGcHJvdG8z", [file_google_api_annotations, file_taskyard_v1_access, file_taskyard_v1_input, file_taskyard_v1_task]);
+  fileDesc("Chd0YXNreWFyZC92MS9jaGlsZC5wcm90bxILdGFza3lhcmQudjEiigEKElN1Ym1pdENoaWxkUmVxdWVzdBIPCgdob3N0X2lkGAEgASgJEg8KB3Rhc2tfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRIVCg1mZW5jaW5nX3Rva2VuGAQgASgBEi0KBWNoaWxkGAUgASgLMh4udGFza3lhcmQudjEuU3VibWl0VGFza1JlcXVlc3QirgEKE1N1Ym1pdENoaWxkUmVzcG9uc2USFAoHdGFza19pZBgBIAEoCUgAiAEBEisKBXN0YXRlGAIgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgBiAEBEhUKCHJlcGVhdGVkGAMgASgISAKIAQESEQoEaGVsZBgEIAEoCEgDiAEBQgoKCF90YXNrX2lkQggKBl9zdGF0ZUILCglfcmVwZWF0ZWRCBwoFX2hlbGQiWgoRRmV0Y2hDaGlsZFJlcXVlc3QSDwoHaG9zdF9pZBgBIAEoCRIPCgd0YXNrX2lkGAIgASgJEgwKBG5hbWUYAyABKAkSFQoNZmVuY2luZ190b2tlbhgEIAEoASI3ChJGZXRjaENoaWxkUmVzcG9uc2USIQoFY2hpbGQYASABKAsyEi50YXNreWFyZC52MS5JbnB1dDLfAgoMQ2hpbGRTZXJ2aWNlEqUBCgtTdWJtaXRDaGlsZBIfLnRhc2t5YXJkLnYxLlN1Ym1pdENoaWxkUmVxdWVzdBogLnRhc2t5YXJkLnYxLlN1Ym1pdENoaWxkUmVzcG9uc2UiU5ACArrXGAwKAQIiB2hvc3RfaWSC0+STAjo6ASoiNS9hcGkvcnVudGltZS1ob3N0cy97aG9zdF9pZH0vdGFza3Mve3Rhc2tfaWR9L2NoaWxkcmVuEqYBCgpGZXRjaENoaWxkEh4udGFza3lhcmQudjEuRmV0Y2hDaGlsZFJlcXVlc3QaHy50YXNreWFyZC52MS5GZXRjaENoaWxkUmVzcG9uc2UiV5ACAbrXGAwKAQIiB2hvc3RfaWSC0+STAj4SPC9hcGkvcnVudGltZS1ob3N0cy97aG9zdF9pZH0vdGFza3Mve3Rhc2tfaWR9L2NoaWxkcmVuL3tuYW1lfUKIAQoPZGV2LnRhc2t5YXJkLnYxQgpDaGlsZFByb3RvUAFaNWdpdGh1Yi5jb20vdGFza3lhcmQvdGFza3lhcmQvY2xpZW50cy9nby92MTt0YXNreWFyZHYxogIEVFlWMaoCC1Rhc2t5YXJkLlYxygILVGFza3lhcmRcVjHqAgxUYXNreWFyZDo6VjFiBnByb3RvMw", [file_google_api_annotations, file_taskyard_v1_access, file_taskyard_v1_input, file_taskyard_v1_task]);
 
 /**
  * SubmitChildRequest has a child.
@@ -98,6 +98,13 @@ export type SubmitChildResponse = Message<"taskyard.v1.SubmitChildResponse"> & {
    * @generated from field: optional bool repeated = 3;
    */
   repeated?: boolean;
+
+  /**
+   * True if the child is held. Absent otherwise.
+   *
+   * @generated from field: optional bool held = 4;
+   */
+  held?: boolean;
 };
 
 /**
@@ -180,7 +187,9 @@ export const ChildService: GenService<{
    * Submits a child of a task, under its lease. It is of the same agent, and ends with its parent unless `onParentEnd` says
    * otherwise. Without an earlier start report, the call reports the start too.
    *
-   * A name that the task has used already stays with the child of then, whatever else the request says.
+   * A name that the task has used already stays with the child of then, whatever else the request says. As long as that is
+   * held, it gets the `params` and `input` of the request, and is let go unless the request holds it, too: so a child gets
+   * params that are too large as its artifact, by UploadArtifact with `child`.
    *
    * Errors: `not_found` (no such host or task; a task that it comes after), `lease_lost`, `bad_request` (no name; a task
    * that no agent could submit; another agent or parent; a key, since the name is one), `too_large` (1,000 children of a

@@ -2836,7 +2836,7 @@ export type TaskEvent = Message<"taskyard.v1.TaskEvent"> & {
   occurredAt?: Timestamp;
 
   /**
-   * The task just after the event, without `params`, which never change. Always set.
+   * The task just after the event, without `params`, which stay as they are once it is let go. Always set.
    *
    * @generated from field: taskyard.v1.Task task = 3;
    */
