@@ -1,10 +1,13 @@
 """Children by name over the services (docs/rules.md, Children)."""
 
+from hashlib import sha256
+
 import grpc
 import pytest
+from google.api.httpbody_pb2 import HttpBody
 from google.protobuf.struct_pb2 import Struct, Value
 
-from taskyard.v1 import child_pb2
+from taskyard.v1 import artifact_pb2, child_pb2
 from taskyard.v1.task_pb2 import Parent, SubmitTaskRequest, Task
 from tests.services.test_steps import running, under
 
@@ -39,6 +42,26 @@ async def test_a_host_submits_a_child_and_has_what_became_of_it(server):
     assert (repeated.task_id, repeated.state, repeated.repeated) == (made.task_id, Task.State.done, True)
     found = await fetch(server, assignment)
     assert (found.task_id, found.state, found.result.string_value) == (made.task_id, Task.State.done, "hello")
+
+
+async def test_a_held_child_gets_its_params_as_an_artifact_and_is_let_go(server):
+    stream, assignment = await running(server)
+    made = await submit(server, assignment, hold=True, params=Struct(fields={"n": {"number_value": 1}}))
+    assert (made.state, made.held, made.repeated) == (Task.State.pending, True, False)
+    content = {"content": HttpBody(data=b"{}", content_type="application/json"), "sha256": sha256(b"{}").hexdigest()}
+    part = artifact_pb2.UploadArtifactRequest(name="params.json", child="page", **under(assignment), **content)
+    uploaded = await server.artifacts.UploadArtifact(part)
+    assert (uploaded.artifact.name, uploaded.artifact.HasField("attempt")) == ("params.json", False)
+    params = Struct(fields={"n": {"number_value": 2}})
+    again = await submit(server, assignment, params=params)
+    assert (again.task_id, again.state, again.repeated) == (made.task_id, Task.State.queued, True)
+    assert not again.HasField("held")
+    child = await stream.task()
+    assert (child.task.task_id, child.task.params) == (made.task_id, params)
+    assert list(child.task.artifacts) == [uploaded.artifact]
+    code, message = await refused(server.artifacts.UploadArtifact(part))
+    assert (code, message) == (grpc.StatusCode.FAILED_PRECONDITION, "child is not held")
+    assert not (await server.get(assignment.task.task_id)).artifacts
 
 
 @pytest.mark.parametrize(

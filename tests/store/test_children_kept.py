@@ -31,7 +31,8 @@ def restart(yard: KeptYard, after: float = 0.0) -> None:
 
 def child(yard: KeptYard, lease: Lease, name: str, agent: str = "", **options) -> Task | Existing:
     extras = TaskExtras(child_name=name, **options.pop("extras", {}))
-    submission = Submission(agent, "click", options=TaskOptions(extras=extras, **options))
+    params = options.pop("params", None)
+    submission = Submission(agent, "click", params=params, options=TaskOptions(extras=extras, **options))
     children, now = yard.scheduler.children, yard.now
     made, is_repeated = children.submit(now, lease.host.id, lease.task.id, lease.token, submission, {})
     return Existing(made) if is_repeated else made
@@ -84,6 +85,41 @@ def test_a_name_is_used_once_over_all_runs(yard, secs):
     assert found(yard, lease, "page").result == b"1"
     assert lease.task.history.children == (made.seq,)
     assert child(yard, lease, "other").id != made.id
+
+
+@pytest.mark.parametrize("has_restarted", [False, True])
+def test_a_held_child_has_the_params_of_the_last_repeat_and_is_let_go_by_one_that_is_not_held(yard, has_restarted):
+    lease = running_parent(yard)
+    made = child(yard, lease, "page", hold=True, params=b"first", input=b"typed")
+    lease = again(yard, lease)
+    repeated = child(yard, lease, "page", hold=True, params=b"second").task
+    assert (repeated.id, repeated.is_held, repeated.params, repeated.options.input) == (made.id, True, b"second", None)
+    if has_restarted:
+        restart(yard)
+        lease = yard.scheduler.get(lease.task.id).lease
+    assert found(yard, lease, "page").params == b"second"
+    repeated = child(yard, lease, "page", params=b"third", project="other").task
+    assert (repeated.state, repeated.is_held, repeated.params, repeated.options.project) == (
+        "queued",
+        False,
+        b"third",
+        None,
+    )
+    if has_restarted:
+        restart(yard)
+        lease = yard.scheduler.get(lease.task.id).lease
+    assert yard.claim().task.params == b"third"
+    assert child(yard, lease, "page", hold=True, params=b"fourth").task.params == b"third"
+    assert not found(yard, lease, "page").is_held
+
+
+def test_in_a_drain_no_child_is_let_go(yard):
+    lease = running_parent(yard)
+    made = child(yard, lease, "page", hold=True, params=b"first")
+    yard.scheduler.drain()
+    with pytest.raises(Unavailable, match="the scheduler is draining"):
+        child(yard, lease, "page", params=b"second")
+    assert (made.is_held, made.params) == (True, b"first")
 
 
 @pytest.mark.parametrize("has_restarted", [False, True])

@@ -15,9 +15,9 @@ from taskyard.mapping import OnFailure, TaskMap
 from taskyard.new_tasks import NewTask, common_task, new_task, task_of
 from taskyard.records.batches import SubmittedBatch
 from taskyard.renamed import either
-from taskyard.streams.large_params import refuses_params
 from taskyard.streams.task_desk import ENDING_SECS, TaskDesk, WhenFull
 from taskyard.v1 import batch_pb2
+from taskyard.values.params_artifact import refuses_params
 from taskyard.values.task_fields import ActionFields, TaskFields, known
 
 from .calls import Calls

@@ -112,7 +112,8 @@ class HostArtifacts:
     """The artifacts of the tasks of a host. All methods block, and may be called from any thread.
 
     Attributes:
-        max_payload_bytes: The most bytes of a result that is no artifact; 0 where the server takes no artifacts.
+        max_payload_bytes: The most bytes of a result, or of params, that are no artifact; 0 where the server takes
+            none.
         credentials: How to reach the server, and what is sent with each call.
 
     Args:
@@ -127,14 +128,17 @@ class HostArtifacts:
         self._first = 0
         """The place among the addresses of the one that answered last."""
 
-    def put(self, lease: Lease, name: str, content: Content, media_type: str | None = None) -> Artifact:
-        """Put an artifact of a task, see `RunningTask.put_artifact`.
+    def put(
+        self, lease: Lease, name: str, content: Content, media_type: str | None = None, *, child: str = ""
+    ) -> Artifact:
+        """Put an artifact of a task, see `RunningTask.put_artifact`, or of a child of it that is held.
 
         Args:
             lease: The lease of the task.
             name: Its name.
             content: Its bytes, or the file that has them.
             media_type: The media type. Default what the name says.
+            child: The name of the child. Default the artifact is one of the task itself.
 
         Returns:
             The artifact.
@@ -157,6 +161,7 @@ class HostArtifacts:
                         size_bytes=part.size,
                         sha256=part.sha256,
                         content=HttpBody(content_type=found, data=part.data),
+                        child=child,
                     )
                     answer = self.repeated(partial(_upload, request))
             except BadRequest as error:

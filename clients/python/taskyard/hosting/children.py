@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from taskyard.errors import Conflict, TooLarge
 from taskyard.v1.child_pb2 import FetchChildRequest, FetchChildResponse, SubmitChildRequest, SubmitChildResponse
 from taskyard.v1.child_pb2_grpc import ChildServiceStub
 from taskyard.v1.input_pb2 import Input
 from taskyard.v1.lease_pb2 import Lease
 from taskyard.v1.task_pb2 import SubmitTaskRequest
+from taskyard.values.params_artifact import held_without_params, no_artifact, refuses_params, size_of_params
+from taskyard.values.references import JSON, PARAMS
 
 if TYPE_CHECKING:
     from .artifacts import HostArtifacts
@@ -30,7 +33,7 @@ class LeaseChildren:
         self._lease = lease
 
     def submit(self, name: str, request: SubmitTaskRequest) -> str:
-        """Submit a child, or find the one that has its name.
+        """Submit a child, or find the one that has its name. Params that are too large become an artifact of it.
 
         Args:
             name: Its name.
@@ -42,8 +45,35 @@ class LeaseChildren:
         Raises:
             TaskyardError: It is refused, or the server was unavailable for too long.
         """
+        most = self._artifacts.max_payload_bytes
+        if most and size_of_params(request) > most:
+            return self._submit_large(name, request)
+        try:
+            return self._send(name, request).task_id
+        except TooLarge as error:
+            if not most or not refuses_params(error):
+                raise
+        return self._submit_large(name, request)
+
+    def _submit_large(self, name: str, request: SubmitTaskRequest) -> str:
+        """Submit a child held, attach its params, and let it go. A run that was cut off is repeated by the next one."""
+        sent, data = held_without_params(request)
+        made = self._send(name, sent)
+        if made.held:
+            try:
+                self._artifacts.put(self._lease, PARAMS, data, JSON, child=name)
+            except Conflict as error:
+                if self._send(name, sent).held:
+                    raise no_artifact(error) from error
+                return made.task_id
+            if not request.hold:
+                sent.hold = False
+                self._send(name, sent)
+        return made.task_id
+
+    def _send(self, name: str, request: SubmitTaskRequest) -> SubmitChildResponse:
         sent = SubmitChildRequest(name=name, child=request, **self._named)
-        return self._artifacts.repeated(partial(_submit, sent)).task_id
+        return self._artifacts.repeated(partial(_submit, sent))
 
     def find(self, name: str) -> Input:
         """Find a child by its name.

@@ -266,7 +266,7 @@ class ResumableTask:
             ValueError: A field has a value that the API cannot express.
             LeaseLost: The lease of the task has ended.
             QueueFull: There is no room for it.
-            TooLarge: The task has 1,000 children already, or the params are too large.
+            TooLarge: The task has 1,000 children already, or the params are too large for an artifact, too.
             Unimplemented: The server takes no children, since it is of an older version.
         """
         if self.raises:

@@ -7,19 +7,15 @@ same idempotency key goes on where the first one was.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
-
-import msgspec
 
 from taskyard.calls.calls import Calls
 from taskyard.calls.retrying import BROKEN
-from taskyard.errors import ClientClosed, Conflict, TaskyardError, TooLarge, Unimplemented
+from taskyard.errors import ClientClosed, Conflict, Unimplemented
 from taskyard.v1 import task_pb2 as pb
-from taskyard.values.convert import fill_struct, plain_object
-from taskyard.values.references import JSON, PARAMS, Reference
+from taskyard.values.params_artifact import held_without_params, no_artifact
+from taskyard.values.references import JSON, PARAMS
 
 from .artifacts import Artifacts
 
@@ -28,22 +24,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 262_144
 """The most bytes of params, encoded, that are submitted as they are; a server may take fewer."""
-REFUSED: Final = re.compile(r"(tasks\[\d+\]\.)?(params|input):")
-"""How the error begins of a task whose params the server does not take."""
 FOR_A_REPEAT: Final = (*BROKEN, ClientClosed, asyncio.CancelledError)
 """The errors after which a task may be left held, for a repeat to find."""
-
-
-def size_of_params(task: pb.SubmitTaskRequest) -> int:
-    """Measure the params of a task.
-
-    Args:
-        task: The task.
-
-    Returns:
-        The bytes of what it has as params and input, encoded.
-    """
-    return task.params.ByteSize() + task.input.ByteSize()
 
 
 class LargeParams:
@@ -85,7 +67,7 @@ class LargeParams:
         Raises:
             TaskyardError: It was refused; `TooLarge` also if the server keeps no artifacts.
         """
-        held, data = _held(request)
+        held, data = held_without_params(request)
         accepted = await send(held)
         if accepted.existing or accepted.state != pb.Task.pending:
             # A repeat, or the unique key is taken: it has its params.
@@ -107,7 +89,7 @@ class LargeParams:
         except (Conflict, Unimplemented) as error:
             if isinstance(error, Conflict) and not await self._is_held(task_id):
                 return False
-            raise TooLarge(f"params: are so large that they would be an artifact, but {error.reason}") from error
+            raise no_artifact(error) from error
         return True
 
     async def _release(self, accepted: pb.SubmitTaskResponse) -> pb.Task.State.ValueType:
@@ -127,33 +109,3 @@ class LargeParams:
 
     async def _is_held(self, task_id: str) -> bool:
         return (await self._calls.sure(self._stub.GetTask, pb.GetTaskRequest(task_id=task_id))).hold
-
-
-def refuses_params(error: TaskyardError) -> bool:
-    """Say whether a task was refused since its params are too large.
-
-    Args:
-        error: The refusal.
-
-    Returns:
-        Whether it was.
-    """
-    return isinstance(error, TooLarge) and REFUSED.match(error.reason) is not None
-
-
-def _held(request: pb.SubmitTaskRequest) -> tuple[pb.SubmitTaskRequest, bytes]:
-    """The request with a reference to its params, and these."""
-    encoding = None
-    if request.HasField("input"):
-        data, encoding = request.input.data, request.input.encoding or None
-    else:
-        # The same for a repeat by another process, whatever the order of the keys.
-        data = msgspec.json.encode(plain_object(request.params), order="deterministic")
-    held = pb.SubmitTaskRequest()
-    held.CopyFrom(request)
-    held.ClearField("input")
-    held.ClearField("params")
-    reference = Reference(PARAMS, len(data), sha256(data).hexdigest(), encoding)
-    fill_struct(held.params, reference.plain())
-    held.hold = True
-    return held, data

@@ -28,11 +28,12 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.output_pb2 import ReadOutputRequest
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from taskyard.values.convert import Span, seconds
+from taskyard.values.params_artifact import refuses_params, size_of_params
 from taskyard.values.payloads import Codec
 
 from .artifacts import Artifacts
 from .completions import Completions
-from .large_params import MAX_BYTES, LargeParams, refuses_params, size_of_params
+from .large_params import MAX_BYTES, LargeParams
 from .output_reading import OnDropped, OutputReading
 from .submitting import Submitter
 from .watching import TaskEvent, Watch

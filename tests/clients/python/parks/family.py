@@ -39,6 +39,18 @@ async def awaited(task: RunningTask) -> list[str]:
     return [url for links in found for url in links.urls]
 
 
+def large_plainly(task: RunningTask) -> list[int]:
+    """Give a child a value that is too large for a message, and get two of that size."""
+    page = task.child("page", crawl, Page("x" * task.params["size"])).value
+    return [len(url) for url in page.result().value.urls]
+
+
+async def large_awaited(task: RunningTask) -> list[int]:
+    """The same of an async function."""
+    page = await task.child("page", crawl, Page("x" * task.params["size"]))
+    return [len(url) for url in (await page.result()).urls]
+
+
 def host_of(handler, runs_in, slots=1) -> Host:
     """A host of parents and of their children."""
     host = Host(host_id="host-1", slots=slots)
