@@ -99,12 +99,18 @@ class ValidRequests:
         path = {"host_id": HOST, "task_id": lease["task_id"], "name": "page"}
         return Request(path, query={"fencing_token": lease["fencing_token"]})
 
-    def _of_child(self) -> Request:
+    def _of_child(self, **fields: Any) -> Request:
         lease = self._lease()
-        return Request(lease.path, {**lease.body, "name": "page", "child": {"action": "click"}})
+        return Request(lease.path, {**lease.body, "name": "page", "child": {"action": "click", **fields}})
 
-    def _child(self) -> Request:
-        made = self._of_child()
+    def _upload_of_child(self) -> Request:
+        child = self._child(hold=True)
+        return Request(
+            {**child.path, "name": "notes"}, query={**child.query, "child": "page", **OF_NOTES}, content=NOTES
+        )
+
+    def _child(self, **fields: Any) -> Request:
+        made = self._of_child(**fields)
         self._post(f"/api/runtime-hosts/{HOST}/tasks/{made.path['task_id']}/children", made.body)
         return Request({**made.path, "name": "page"}, query={"fencing_token": made.body["fencing_token"]})
 
@@ -239,7 +245,7 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     ),
     "ListOutput": lambda valid: Request(valid._running(), query={"after": 1, "channels": "log"}),
     "StreamOutput": lambda valid: Request({**valid._running(), "format": "text"}),
-    "UploadArtifact": lambda valid: valid._upload(),
+    "UploadArtifact": lambda valid: valid._upload_of_child(),
     "AttachArtifact": lambda valid: Request({**valid._task(hold=True), "name": "notes"}, query=OF_NOTES, content=NOTES),
     "ReadArtifact": lambda valid: Request(valid._attached(), query={"offset": 1, "length": 2}),
     "FetchArtifact": lambda valid: valid._fetched(),
