@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type Client, connect, type TaskEvent, TaskFailed, TaskyardError } from "../src/index.js";
-import { CuttableProxy, TestServer, until } from "./server.js";
+import { CuttableProxy, PATIENCE_MS, TestServer, until } from "./server.js";
 
 let server: TestServer;
 let proxy: CuttableProxy;
@@ -208,7 +208,7 @@ test("another watch continues at the cursor of an event", async () => {
 
 test("calls survive a restart of the server, and a watch lists the tasks of the new server", async () => {
   const own = await TestServer.up();
-  const patient = connect({ address: own.address, agentId: "ann" });
+  const patient = connect({ address: own.address, agentId: "ann", patienceMs: PATIENCE_MS });
   try {
     const events: TaskEvent[] = [];
     const stop = new AbortController();

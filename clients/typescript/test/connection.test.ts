@@ -74,10 +74,10 @@ test("a connection is pinged with and without calls", async () => {
   await until(() => pings > before + 2, "pings without calls");
 });
 
-for (const how of ["reset", "end"] as const) {
-  test(`after a connection's ${how} the next call opens another one, and the first is not pinged`, async () => {
+for (const how of [["reset"], ["end"], ["end", "reset"]] as const) {
+  test(`after a connection's ${how.join(" and ")} the next call opens another one, and the first is not pinged`, async () => {
     const { gone } = await open();
-    proxy.cut(how);
+    for (const each of how) proxy.cut(each);
     await gone;
     await open();
     assert.equal(sessions.length, 2);
