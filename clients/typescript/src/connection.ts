@@ -52,8 +52,8 @@ export class Connection implements Sessions {
   readonly #options: () => TlsOptions;
   readonly #keepalive: Keepalive;
   readonly #files: Caller["files"];
-  /** The sessions, and the number of open streams of each. */
-  readonly #sessions = new Map<ClientHttp2Session, number>();
+  /** The sessions, and of each its socket and the number of its open streams. */
+  readonly #sessions = new Map<ClientHttp2Session, { socket: Socket; open: number }>();
   #current: Promise<ClientHttp2Session> | undefined;
   #isClosed = false;
 
@@ -90,8 +90,7 @@ export class Connection implements Sessions {
   /** Ends the connection and all open streams. The process can then exit. */
   close(): void {
     this.#isClosed = true;
-    for (const session of this.#sessions.keys())
-      session.destroy(lost("the connection was closed"), constants.NGHTTP2_CANCEL);
+    for (const [session, { socket }] of this.#sessions) end(session, socket, "the connection was closed");
   }
 
   #session(): Promise<ClientHttp2Session> {
@@ -112,9 +111,10 @@ export class Connection implements Sessions {
   #open(session: ClientHttp2Session, headers: OutgoingHttpHeaders, options: object): ClientHttp2Stream {
     const stream = session.request(headers, options);
     const count = (change: number) => {
-      const open = (this.#sessions.get(session) ?? 0) + change;
-      this.#sessions.set(session, open);
-      if (open) session.ref();
+      const counted = this.#sessions.get(session);
+      if (!counted) return;
+      counted.open += change;
+      if (counted.open) session.ref();
       else session.unref();
     };
     count(1);
@@ -150,8 +150,8 @@ export class Connection implements Sessions {
     const isEncrypted = server.url.protocol === "https:";
     const [session, socket] = this.#begin(server);
     let state: "dialing" | "connected" | "heard" = "dialing";
-    this.#sessions.set(session, 0);
-    const giveUp = () => session.destroy(lost(`no answer for ${answerMs / 1000} s`), constants.NGHTTP2_CANCEL);
+    this.#sessions.set(session, { socket, open: 0 });
+    const giveUp = () => end(session, socket, `no answer for ${answerMs / 1000} s`);
     let waiting: NodeJS.Timeout | undefined = setTimeout(giveUp, answerMs).unref();
     const answered = () => {
       clearTimeout(waiting);
@@ -176,7 +176,7 @@ export class Connection implements Sessions {
       leave();
     });
     unwanted.addEventListener("abort", () => {
-      if (state !== "heard") session.destroy();
+      if (state !== "heard") end(session, socket, "another server has answered");
     });
     return new Promise((resolve, reject) => {
       const failed = (error: Error, isOurs: boolean) => {
@@ -237,6 +237,16 @@ const lookupAtRandom: LookupFunction = (name, options, found) => {
     found(error, Array.isArray(addresses) ? shuffled(addresses) : addresses, family);
   });
 };
+
+/**
+ * Ends a session, its streams and its socket. By itself Node waits for a socket that still connects, and for a server
+ * that has announced its end to close it.
+ */
+function end(session: ClientHttp2Session, socket: Socket, why: string): void {
+  session.destroy(lost(why), constants.NGHTTP2_CANCEL);
+  // The server is told first.
+  setImmediate(() => socket.destroy());
+}
 
 function lost(why: string): ConnectError {
   return new ConnectError(why, Code.Unavailable);

@@ -118,3 +118,16 @@ test("closing ends open calls and refuses new ones", async () => {
   await gone;
   await assert.rejects(connection.request("POST", "/x", {}, {}), /closed/);
 });
+
+test("closing leaves nothing open of a server that has announced its end and fallen silent", async () => {
+  const sockets = () => process.getActiveResourcesInfo().filter((each) => each === "TCPSocketWrap").length;
+  await open();
+  const [session] = sessions as [ServerHttp2Session];
+  session.goaway(0);
+  // The client has answered it with its own one.
+  await once(session, "goaway");
+  proxy.silence();
+  const before = sockets();
+  connection.close();
+  await until(() => sockets() < before, "the socket of the connection is closed");
+});

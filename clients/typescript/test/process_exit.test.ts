@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { createConnection } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
 import { TestServer } from "./server.js";
@@ -19,6 +20,13 @@ const PROGRAMS = {
     client.close();`,
   "an idle client that was not closed": `
     await connect({ address, agentId: "ann" }).stats();`,
+  "a client that was closed while it connected to a server that does not answer": `
+    const client = connect({ address: mute });
+    client.stats().catch(() => {});
+    await new Promise(setImmediate);
+    client.close();`,
+  "idle clients of two servers of which one does not answer": `
+    for (let n = 0; n < 8; n++) await connect({ address: [mute, address] }).stats();`,
   "a host that has drained": `
     const host = new Host({ address, hostId: "short" }).action("work", () => "done");
     const running = host.run();
@@ -45,16 +53,33 @@ const PROGRAMS = {
     if (process.listenerCount("SIGTERM") !== 1) console.log("the program's own listener is not alone again");`,
 };
 
+/** The address of a server that has stopped, and has no room for connections: what connects to it waits. */
+async function muteServer(): Promise<[string, () => void]> {
+  const program = `
+    const server = require("node:net").createServer().listen({ port: 0, host: "127.0.0.1", backlog: 1 });
+    server.on("listening", () => console.log(server.address().port));`;
+  const child = spawn("node", ["--eval", program], { stdio: ["ignore", "pipe", "inherit"] });
+  const [port] = (await once(child.stdout, "data")) as [Buffer];
+  child.kill("SIGSTOP");
+  const waiting = Array.from({ length: 8 }, () => createConnection(Number(port), "127.0.0.1").on("error", () => {}));
+  const end = () => {
+    for (const socket of waiting) socket.destroy();
+    child.kill("SIGKILL");
+  };
+  return [`127.0.0.1:${Number(port)}`, end];
+}
+
 test("the process can exit", async (t) => {
   const server = await TestServer.up();
+  const [mute, unmute] = await muteServer();
   for (const [what, lines] of Object.entries(PROGRAMS)) {
     await t.test(`after ${what}`, async () => {
       const program = `
         import { connect, Host } from "@taskyard/client";
-        const address = process.argv[1];
+        const [address, mute] = process.argv.slice(1);
         ${lines}
         console.log("through");`;
-      const args = ["--input-type=module", "--eval", program, server.address];
+      const args = ["--input-type=module", "--eval", program, server.address, mute];
       const child = spawn("node", args, { cwd: PACKAGE, stdio: ["ignore", "pipe", "pipe"] });
       const output: string[] = [];
       let finishedAt = Number.NaN;
@@ -72,5 +97,6 @@ test("the process can exit", async (t) => {
       assert.ok(performance.now() - finishedAt < 5_000);
     });
   }
+  unmute();
   await server.down();
 });
