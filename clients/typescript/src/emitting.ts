@@ -1,4 +1,4 @@
-/** The chunks that handlers say, and those that wait until the server keeps enough of what came before. */
+/** The chunks that handlers say, and what waits until the server keeps enough of them. */
 import { onAbort } from "./abort_listeners.js";
 import { TaskyardError } from "./errors.js";
 import type { NewChunk } from "./gen/taskyard/v1/output_pb.js";
@@ -19,6 +19,8 @@ interface Waiting {
 export class Emitter {
   readonly #session: Session;
   #waiting: Waiting[] = [];
+  /** Those that wait until the server keeps what was said. */
+  readonly #flushing = new Set<{ isKept: () => boolean; resolve: () => void }>();
 
   constructor(session: Session) {
     this.#session = session;
@@ -46,9 +48,33 @@ export class Emitter {
     });
   }
 
-  /** There may be room for those that wait. */
+  /** Resolves once the server keeps what is on its way under a lease. Rejects when `signal` aborts before. */
+  kept(name: LeaseName, signal: AbortSignal): Promise<void> {
+    const isKept = this.#session.markOutput(name);
+    if (isKept()) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) return reject(signal.reason);
+      const flushing = { isKept, resolve: () => {} };
+      const forget = onAbort(signal, () => {
+        this.#flushing.delete(flushing);
+        reject(signal.reason);
+      });
+      flushing.resolve = () => {
+        forget();
+        resolve();
+      };
+      this.#flushing.add(flushing);
+    });
+  }
+
+  /** There may be room for those that wait, and the server may keep more. */
   retry(): void {
     for (let [first] = this.#waiting; first && this.#isOver(first); [first] = this.#waiting) this.#waiting.shift();
+    for (const flushing of this.#flushing) {
+      if (!flushing.isKept()) continue;
+      this.#flushing.delete(flushing);
+      flushing.resolve();
+    }
   }
 
   /** Whether a chunk was said, or never will be. */

@@ -104,12 +104,13 @@ export class Handlers {
         const plain = taskFrom(task);
         const artifacts = this.#artifacts.of(name, plain, stop.signal);
         const reporter = this.#reporter(name, stop.signal);
-        const steps = artifacts.steps(plain, () => this.#session.maxPayloadBytes);
+        const flush = () => running.emitted.then(() => this.emitter.kept(name, stop.signal));
+        const steps = artifacts.steps(plain, () => this.#session.maxPayloadBytes, flush);
         const waits = new HeldWaits(steps, stop.signal, (text, error) => {
           this.#logger.error(`task ${plain.id} (${plain.action}): ${text}`, error);
         });
         const held = { artifacts, steps, waits, children: artifacts.children(steps, waits) };
-        const running = new RunningTask(plain, name, stop.signal, reporter, held);
+        const running: RunningTask = new RunningTask(plain, name, stop.signal, reporter, held);
         outcome = await this.#outcome(running, artifacts, waits, inputs);
       }
     } catch (error) {

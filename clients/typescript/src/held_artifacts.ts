@@ -153,9 +153,9 @@ export class HeldArtifacts {
     return new TaskInput(fields, held);
   }
 
-  /** The steps of the task. `maxPayloadBytes` returns how large a result may be, 0 if the server has not told. */
-  steps(task: Task, maxPayloadBytes: () => number): HeldSteps {
-    return new HeldSteps(this.#stubs.steps, this.#lease, task, this, this.#signal, maxPayloadBytes);
+  /** The steps of the task, see `HeldSteps`. */
+  steps(task: Task, maxPayloadBytes: () => number, flush: () => Promise<void>): HeldSteps {
+    return new HeldSteps(this.#stubs.steps, this.#lease, task, this, this.#signal, maxPayloadBytes, flush);
   }
 
   /** The children of the task. What is asked of them keeps it from being parked. */

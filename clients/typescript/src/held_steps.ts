@@ -24,6 +24,7 @@ export class HeldSteps {
   readonly #artifacts: HeldArtifacts;
   readonly #signal: AbortSignal;
   readonly #maxPayloadBytes: () => number;
+  readonly #flush: () => Promise<void>;
   /** The names of this run. */
   readonly #used = new Set<string>();
   #recorded: Promise<Map<string, TaskStep>> | undefined;
@@ -31,7 +32,10 @@ export class HeldSteps {
   /** Called when no step is under way any more. */
   whenQuiet = () => {};
 
-  /** `maxPayloadBytes` returns how large a result may be, 0 if the server has not told. */
+  /**
+   * `maxPayloadBytes` returns how large a result may be, 0 if the server has not told. `flush` resolves once the server
+   * keeps what the task has said.
+   */
   constructor(
     stub: Stub<typeof StepService>,
     lease: LeaseName & { hostId: string },
@@ -39,6 +43,7 @@ export class HeldSteps {
     artifacts: HeldArtifacts,
     signal: AbortSignal,
     maxPayloadBytes: () => number,
+    flush: () => Promise<void>,
   ) {
     this.#stub = stub;
     this.#lease = lease;
@@ -46,6 +51,7 @@ export class HeldSteps {
     this.#artifacts = artifacts;
     this.#signal = signal;
     this.#maxPayloadBytes = maxPayloadBytes;
+    this.#flush = flush;
   }
 
   /** Whether a step is done, recorded or looked for just now, or a child submitted or fetched. */
@@ -131,6 +137,8 @@ export class HeldSteps {
 
   /** Resolves once the server keeps a step. A result that is too large becomes an artifact. */
   async #record(name: string, fields: ReturnType<typeof outputFields>, durationMs: number): Promise<void> {
+    // No later run says what this step has said.
+    await this.#flush();
     const most = this.#maxPayloadBytes();
     const call = (sent: typeof fields) =>
       this.#stub.recordStep({ ...this.#lease, name, ...sent, durationMs }, { signal: this.#signal });

@@ -84,6 +84,13 @@ export class OutputBox {
     return said !== undefined && (said.written < said.chunks.length || said.wasRefused);
   }
 
+  /** What tells whether the server keeps all that was said under a lease until now, or never will. */
+  mark(key: Key): () => boolean {
+    const said = this.#leases.get(key);
+    const count = said ? said.kept + said.chunks.length : 0;
+    return () => !said || said.kept >= count || said.isClosed || this.#leases.get(key) !== said;
+  }
+
   /** Forgets the chunks of a lease that is over. Those that are written are answered all the same. */
   drop(key: Key): void {
     const said = this.#leases.get(key);

@@ -239,8 +239,8 @@ export class RunningTask<I = JsonValue> {
 
   /**
    * Does a part of the work once and for all: if an earlier attempt or run of the task has recorded a step of this name, its
-   * value is what comes back. Otherwise `work` is called, and its value comes back once the server keeps it. An error of
-   * `work` is not recorded; it is thrown as it is, and the same step may be tried again.
+   * value is what comes back. Otherwise `work` is called, and its value comes back once the server keeps it, and before that
+   * all that was emitted. An error of `work` is not recorded; it is thrown as it is, and the same step may be tried again.
    *
    * Names decide, not order: each step of a run needs a name of its own. Steps with different names may go on at the same
    * time. `T` is not checked.

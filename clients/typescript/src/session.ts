@@ -246,6 +246,11 @@ export class Session {
     return fits === undefined ? "none" : fits ? "said" : "full";
   }
 
+  /** What tells whether the server keeps all that was said under a lease until now, or never will. */
+  markOutput(name: LeaseName): () => boolean {
+    return this.#output.mark(keyOf(name));
+  }
+
   /** It is `now`: returns whether chunks that were refused for the time being are to be written again. */
   outputRetried(now: number): boolean {
     return this.#output.retried(now);

@@ -73,6 +73,30 @@ test("what is not kept after a break is said again with its number, and its repo
   same(host.writeMessages(), [["a completed"]]);
 });
 
+test("who waits until what was said is kept waits for no more, and not where nothing is kept", () => {
+  const mark = () => host.session.markOutput({ taskId: "a", fencingToken: 1 });
+  assert.ok(mark()());
+  host.say("a1", "one");
+  const isKept = mark();
+  host.say("a1", "two");
+  host.writeAll();
+  assert.ok(!isKept());
+  host.keep({ a1: 1 });
+  assert.ok(isKept());
+  const isAllKept = mark();
+  host.session.broken(0);
+  assert.ok(!isAllKept());
+  host.welcome(["a1", "b1"], 0, { outputBytes: 0 });
+  assert.ok(isAllKept());
+});
+
+test("who waits until what was said is kept does not wait for a lease that is over", () => {
+  host.say("a1", "one");
+  const isKept = host.session.markOutput({ taskId: "a", fencingToken: 1 });
+  host.cancel("a1");
+  assert.ok(isKept());
+});
+
 test("what was said under a lease that is lost meanwhile is dropped", () => {
   host.say("a1", "one");
   host.session.broken(0);

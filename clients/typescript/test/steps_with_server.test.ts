@@ -95,6 +95,24 @@ test("steps at the same time need names of their own", async () => {
   assert.deepEqual([ended.state, ended.attempts.length, ended.steps], ["failed", 2, 4]);
 });
 
+test("what a step has said is kept before the step is, also over a stream that breaks", async () => {
+  const [emitted, kept]: [string[], string[]] = [[], []];
+  work(async (task) => {
+    await task.step("talk", async () => {
+      for (let n = 0; n < 300; n++) {
+        if (n % 100 === 50) proxy.cut();
+        emitted.push(`${n}`);
+        const said = task.emit(`${n}`);
+        // Those that nobody waits for count too.
+        if (n % 2) await said;
+      }
+    });
+    for await (const { data } of client.output(task.id, { follow: false })) kept.push(String(data));
+  });
+  const ended = await client.wait((await client.submit({ action: "work" })).id);
+  assert.deepEqual([ended.error, ended.steps, kept], [undefined, 1, emitted]);
+});
+
 test("a step that fails is not recorded", async () => {
   const broken = new Error("broken");
   work(async (task) => {
