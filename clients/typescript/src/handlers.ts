@@ -226,7 +226,7 @@ function failed(task: RunningTask, failure: ActionFailed, traceback?: string): R
 }
 
 function parked(task: RunningTask, waits: NewWait[]): Report {
-  return task.reportOf({ case: "parked", value: { waits } });
+  return task.reportOf({ case: "parked", value: { waits, releaseTarget: task.releasesTarget } });
 }
 
 function unreadable(lease: LeaseName, error: unknown): Report {

@@ -92,6 +92,11 @@ export class RunningTask<I = JsonValue> {
   readonly checkpoint: JsonObject;
   /** The tasks whose results are handed on to this one, by their names. Empty if there are none. */
   readonly inputs: Record<string, TaskInput> = {};
+  /**
+   * Whether its target is free for other tasks while it waits without a slot. Set it before it asks, sleeps, joins or waits
+   * for an event. Default false.
+   */
+  releasesTarget = false;
   #details: JsonObject | undefined;
   #tokensUsed: number | undefined;
   readonly #lease: LeaseName;

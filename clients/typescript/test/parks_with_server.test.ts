@@ -221,6 +221,29 @@ test("what cannot be waited for is said at once", async () => {
   );
 });
 
+for (const releases of [false, true]) {
+  test(`the target of a task that waits ${releases ? "is free where it says so" : "stays taken"}`, async () => {
+    const begun: string[] = [];
+    work(async (task) => {
+      begun.push(String(task.params.name));
+      task.releasesTarget = releases;
+      if (task.params.name === "first") await task.ask("go", "Go?");
+    });
+    const target = `page ${releases}`;
+    const submit = (name: string) => client.submit({ action: "work", target, params: { name } });
+    const { id } = await submit("first");
+    await untilParked(id);
+    const second = await submit("second");
+    if (releases) await client.wait(second.id);
+    // A task without a target passes all that may begin.
+    await client.run({ action: "work", params: { name: "other" } });
+    await client.answer(id, "go", 1);
+    for (const each of [id, second.id]) assert.equal((await client.wait(each)).state, "done");
+    const rest = releases ? ["second", "other", "first"] : ["other", "first", "second"];
+    assert.deepEqual(begun, ["first", ...rest]);
+  });
+}
+
 test("a question that the server refuses fails its task", async () => {
   work((task) => task.ask("go", "Go?", { choices: ["yes"], default: "no" }));
   const { state, error, code } = await client.wait((await client.submit({ action: "work" })).id);
