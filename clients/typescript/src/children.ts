@@ -54,7 +54,8 @@ export class Child<O = JsonValue> {
   }
 
   /**
-   * Its result, whatever its size. Until it has ended, the task is parked, as `task.join` parks it.
+   * Its result, whatever its size. Until it has ended, the task is parked, as `task.join` parks it. Several parts of a handler
+   * may wait for it, all with the same `timeoutMs`.
    *
    * @param options `timeoutMs`: how long it may take at most, in milliseconds, default as long as it takes.
    * @returns The value, undefined if there is none. Integers that no `number` holds are `bigint`; the payload of a codec is

@@ -4,8 +4,9 @@
  *
  * What is awaited side by side becomes one park, once no step is under way: work that is done is to be recorded first.
  */
+import { equals } from "@bufbuild/protobuf";
 import { onAbort } from "./abort_listeners.js";
-import type { NewWait } from "./gen/taskyard/v1/wait_pb.js";
+import { type NewWait, NewWaitSchema } from "./gen/taskyard/v1/wait_pb.js";
 import type { HeldSteps } from "./held_steps.js";
 import { refused } from "./new_waits.js";
 import { Parked } from "./parked.js";
@@ -26,8 +27,8 @@ export class HeldWaits {
   readonly #steps: HeldSteps;
   readonly #signal: AbortSignal;
   readonly #complain: (text: string, error?: unknown) => void;
-  /** The calls of this run by kind and name, in their order. */
-  readonly #used = new Set<string>();
+  /** The waits of this run by kind and name, in their order, and the step that each becomes. */
+  readonly #used = new Map<string, { wait: NewWait; step: Promise<TaskStep> }>();
   /** The waits whose step has not come, and how each is unwound. */
   readonly #open = new Map<string, { wait: NewWait; unwind: (error: unknown) => void }>();
   #parked: NewWait[] | undefined;
@@ -57,10 +58,14 @@ export class HeldWaits {
       throw refused(what, `it is called within the step '${this.#steps.here}', whose work would be lost`);
     }
     this.#signal.throwIfAborted();
-    if (this.#used.has(key)) throw refused(what, `this run has it already: each ${call} needs a name of its own`);
-    this.#used.add(key);
+    const used = this.#used.get(key);
+    // Several parts of a handler may wait for the same tasks, such as for one child.
+    if (used && kind === "ends" && equals(NewWaitSchema, used.wait, wait)) return used.step;
+    if (used) throw refused(what, `this run has it already: each ${call} needs a name of its own`);
+    const step = this.#steps.find(kind, wait.name).then((found) => found ?? this.#untilParked(key, wait));
+    this.#used.set(key, { wait, step });
     try {
-      return (await this.#steps.find(kind, wait.name)) ?? (await this.#untilParked(key, wait));
+      return await step;
     } catch (error) {
       if (!this.#parked) this.#used.delete(key);
       throw error;
@@ -114,7 +119,7 @@ export class HeldWaits {
   }
 
   #park(): void {
-    this.#parked = [...this.#used].flatMap((key) => this.#open.get(key)?.wait ?? []);
+    this.#parked = [...this.#used.keys()].flatMap((key) => this.#open.get(key)?.wait ?? []);
     for (const { unwind } of this.#open.values()) unwind(new Parked());
     this.#open.clear();
   }

@@ -27,7 +27,7 @@ export interface AskOptions {
 
 /** The optional parts of a wait for the end of tasks. */
 export interface JoinOptions {
-  /** The name, which no other join of the task has. Default `join`. */
+  /** The name, which no join of other tasks has, or with another `timeoutMs`. Default `join`. */
   name?: string;
   /** How long to wait at most, in milliseconds, at most 366 days. Default as long as it takes. */
   timeoutMs?: number;

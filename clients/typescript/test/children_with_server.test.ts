@@ -112,6 +112,22 @@ test("a later attempt and run find the children again, which may be joined and h
   assert.deepEqual([result, counted.length], [[2, 2, 3, 3], 2]);
 });
 
+test("several parts of a handler wait for the same child", async () => {
+  const { id, result } = await ended(
+    async (task) => {
+      const one = await task.child<number>("one", { action: "part", params: { n: 1 } });
+      const half = async () => (await task.child<number>("one", { action: "part" })).result();
+      const found = await Promise.all([one.result(), half(), one.result(), task.join([one]), task.join([one])]);
+      await task.join([one]);
+      return found.slice(0, 3);
+    },
+    ({ params }) => params.n,
+  );
+  assert.deepEqual(result, [1, 1, 1]);
+  const steps = (await client.steps(id)).map(({ name }) => name);
+  assert.deepEqual(steps.sort(), ["child one", "join"]);
+});
+
 test("a child that does not end as done, or in time, is an error", async () => {
   const { result } = await ended(
     async (task) => {
@@ -126,6 +142,8 @@ test("a child that does not end as done, or in time, is an error", async () => {
         });
       const failed = await caught(() => broken.result());
       const timeout = await caught(() => late.result({ timeoutMs: 1 }));
+      assert.equal(await caught(() => late.result({ timeoutMs: 1 })).then(String), String(timeout));
+      assert.match(await caught(() => late.result({ timeoutMs: 2 })).then(String), /this run has it already/);
       await client.cancel(late.id);
       const cancelled = await caught(() => late.result());
       assert.ok(failed instanceof ChildFailed && cancelled instanceof ChildFailed && timeout instanceof TaskyardError);
