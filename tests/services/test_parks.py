@@ -220,6 +220,71 @@ async def test_a_schema_that_is_none_or_leads_elsewhere_is_refused(server, schem
     assert fault.startswith("waits[0].question.schema: is no JSON Schema that can be used: ")
 
 
+MANY_PATTERNS = "has more than 20 patterns, with those that it refers to"
+
+
+def doubled(times, last):
+    """A schema whose parts refer to others twice, this many times."""
+    defs = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(times)}
+    return {"$defs": {**defs, f"d{times}": last}, "$ref": "#/$defs/d0"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "fault"),
+    [
+        ({"$ref": "#"}, "# refers to itself"),
+        ({"properties": {"next": {"$ref": "#"}}}, "# refers to itself"),
+        ({"$defs": {"a": {"items": {"not": {"$ref": "#/$defs/a"}}}}}, "#/$defs/a refers to itself"),
+        (doubled(12, {"type": "string"}), "has more than 5000 parts, with those that it refers to"),
+        ({"enum": [*range(5_000)]}, "has more than 5000 parts, with those that it refers to"),
+        ({"anyOf": [{}], "unevaluatedProperties": False}, "must not use unevaluatedProperties"),
+        ({"allOf": [{"$dynamicRef": "#a"}]}, "must not use $dynamicRef"),
+        ({"properties": {"a": {"$id": "b:c"}}}, "must not use $id"),
+        ({"allOf": [{"pattern": f"a{n}"} for n in range(21)]}, MANY_PATTERNS),
+        ({"patternProperties": {f"a{n}": {} for n in range(21)}}, MANY_PATTERNS),
+        ({"$defs": {"a": {"pattern": "a"}}, "allOf": [{"$ref": "#/$defs/a"}] * 20}, MANY_PATTERNS),
+        ({"pattern": r"\pL{100}"}, 'is no JSON Schema that can be used: "\\\\pL{100}" is not a "regex"'),
+    ],
+)
+async def test_a_schema_that_could_hold_the_server_up_is_refused(server, schema, fault):
+    _, assignment, _ = await running(server)
+    refused = await refusal(park(server, assignment, ask(schema=schema)))
+    assert refused == ("INVALID_ARGUMENT", f"waits[0].question.schema: {fault}")
+
+
+async def test_a_schema_with_references_in_a_long_row_is_refused(server):
+    _, assignment, _ = await running(server)
+    row = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(1_500)} | {"d1500": {}}
+    code, fault = await refusal(park(server, assignment, ask(schema={"$defs": row})))
+    # Which of the two depends on where the look at it begins.
+    assert code == "INVALID_ARGUMENT"
+    assert "its references are too deep" in fault or "has more than 5000 parts" in fault
+
+
+async def test_parts_of_a_schema_may_refer_to_others(server):
+    _, assignment, task_id = await running(server)
+    defs = {"place": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}, "a/b": {}}
+    both = {"from": {"$ref": "#/$defs/place"}, "to": {"anyOf": [{"$ref": "#/$defs/place"}, {"type": "null"}]}}
+    schema = {"$id": "trip:1", "$defs": defs, "properties": {**both, "note": {"$ref": "#/$defs/a~1b"}}}
+    await park(server, assignment, ask(schema=schema))
+    assert (await refusal(answer(server, task_id, {"from": {}})))[1] == 'answer.from: "city" is a required property'
+    await answer(server, task_id, {"from": {"city": "Ulm"}, "to": None, "note": 1})
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"items": {"enum": [*range(1_000)]}}, [1_000] * 5_000),
+        ({"allOf": [{"pattern": f"a{n}"} for n in range(20)]}, "a" * 5_001),
+    ],
+)
+async def test_an_answer_that_could_hold_the_server_up_is_refused(server, schema, said):
+    _, assignment, task_id = await running(server)
+    await park(server, assignment, ask(schema=schema))
+    fault = "answer: is too large to be checked by the schema of its question"
+    assert await refusal(answer(server, task_id, said)) == ("INVALID_ARGUMENT", fault)
+
+
 async def test_questions_are_bounded_together(server):
     _, assignment, _ = await running(server)
     code, fault = await refusal(park(server, assignment, *[ask(f"q{n}", "x" * 9_000) for n in range(8)]))

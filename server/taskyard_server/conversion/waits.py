@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
@@ -13,11 +13,9 @@ from taskyard_server.core.errors import BadRequest, TooLarge
 from taskyard_server.core.history import ANSWER, ENDS, EVENT, TIME, Park, Wait
 
 from . import requests
+from .answer_schemas import AnswerSchema
 from .payload import message_to_json
 from .timestamps import timestamp
-
-if TYPE_CHECKING:
-    import jsonschema_rs
 
 MAX_WAITS: Final = 100
 MAX_QUESTIONS_BYTES: Final = 65_536
@@ -83,7 +81,7 @@ def _asked(name: str, question: pb.Question, until: float, prefix: str) -> Wait:
             whole = Value(list_value=value) if isinstance(value, ListValue) else value
             requests.payload(whole, field, MAX_QUESTIONS_BYTES, prefix=prefix)
     if question.HasField("schema"):
-        _validator(question.schema, f"{prefix}schema")
+        AnswerSchema(message_to_json(question.schema), f"{prefix}schema")
     default = None
     if question.HasField("default"):
         check_answer(question, question.default, f"{prefix}default")
@@ -102,22 +100,7 @@ def check_answer(question: pb.Question, answer: Value, field: str = "answer") ->
     if question.HasField("choices") and answer not in question.choices.values:
         raise BadRequest(f"{field}: must be one of the choices")
     if question.HasField("schema"):
-        for error in _validator(question.schema, "schema").iter_errors(_json(answer)):
-            place = "".join([f".{each}" if isinstance(each, str) else f"[{each}]" for each in error.instance_path])
-            raise BadRequest(f"{field}{place}: {error.message[:1_000]}")
-
-
-def _validator(schema: Struct, field: str) -> jsonschema_rs.Draft202012Validator:
-    # Most servers are asked no question with a schema: it is not loaded with them.
-    import jsonschema_rs
-
-    # Patterns are matched in linear time, so that none of them holds the server up.
-    linear = jsonschema_rs.RegexOptions()
-    try:
-        return jsonschema_rs.Draft202012Validator(message_to_json(schema), offline=True, pattern_options=linear)
-    # Of what its library says, the first line names the fault.
-    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
-        raise BadRequest(f"{field}: is no JSON Schema that can be used: {str(error).splitlines()[0][:1_000]}") from None
+        AnswerSchema(message_to_json(question.schema), "schema").check(_json(answer), field)
 
 
 def _json(answer: Value) -> Any:
