@@ -7,10 +7,13 @@ from taskyard.v1 import park_pb2, park_pb2_grpc
 from tests.access.yards import AGENT, HOST, NAMESPACE, OTHER_AGENT, Yard
 
 
-def asked(yard: Yard, agent: str = AGENT, role: str = "host", namespace: str = NAMESPACE) -> str:
+def asked(
+    yard: Yard, agent: str = AGENT, role: str = "host", namespace: str = NAMESPACE, parent_id: str | None = None
+) -> str:
     """The id of a parked task of an agent, which asks `go`."""
     with yard.rest("admin", namespace) as operator, yard.rest(role, namespace) as host:
-        task_id = operator.post("/tasks", json={"agentId": agent, "action": "click"}).json()["taskId"]
+        submission = {"agentId": agent, "action": "click", "parentId": parent_id}
+        task_id = operator.post("/tasks", json=submission).json()["taskId"]
         host.post("/api/runtime-hosts/register", json={"host_id": HOST})
         lease = host.post(f"/api/runtime-hosts/{HOST}/tasks/claim", json={"wait_ms": 20_000}).json()
         assert lease["task_id"] == task_id
@@ -40,7 +43,8 @@ def test_a_link_needs_no_credential_and_is_good_for_its_question_alone(yard: Yar
         (step,) = ann.get(f"/tasks/{task_id}/steps").json()["steps"]
         assert (step["result"], step["by"]) == ("yes", "a link of agent")
         assert ann.get(f"/tasks/{other_id}").json()["state"] == "parked"
-        ann.post(f"/tasks/{other_id}/cancel", json={})
+        for each in (task_id, other_id):
+            ann.post(f"/tasks/{each}/cancel", json={})
 
 
 def test_a_link_is_as_good_over_grpc_in_any_namespace(yard: Yard) -> None:
@@ -63,3 +67,17 @@ def test_who_may_not_answer_makes_no_link(yard: Yard) -> None:
     with yard.rest("operator") as operator:
         assert link(operator, task_id).status_code == 200
         operator.post(f"/tasks/{task_id}/cancel", json={})
+
+
+def test_who_may_answer_for_a_parent_sees_what_its_children_ask(yard: Yard) -> None:
+    parent_id = asked(yard)
+    child_id = asked(yard, OTHER_AGENT, parent_id=parent_id)
+    with yard.rest("agent") as ann, yard.rest("viewer") as viewer:
+        for client, texts in ((ann, ["Go on?", "Go on?"]), (viewer, [None, None])):
+            questions = client.get("/questions").json()["questions"]
+            its = [each for each in questions if each["taskId"] in (parent_id, child_id)]
+            assert [each.get("question", {}).get("text") for each in its] == texts
+        assert ann.post(f"/tasks/{child_id}/questions/go:answer", json={"answer": "yes"}).status_code == 200
+        ann.post(f"/tasks/{parent_id}/cancel", json={})
+    with yard.rest("operator") as operator:
+        operator.post(f"/tasks/{child_id}/cancel", json={})

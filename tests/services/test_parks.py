@@ -176,6 +176,18 @@ async def test_open_questions_are_listed_page_by_page(server):
     assert list(of_bob.questions) == []
 
 
+async def test_a_page_of_questions_fits_a_message(server):
+    stream = await server.connect(credit=100)
+    for _ in range(50):
+        await server.submit()
+        await park(server, await stream.task(), *[ask(f"q{n}", "x" * 9_000) for n in range(7)])
+    page = await server.parks.ListQuestions(pb.ListQuestionsRequest())
+    assert page.ByteSize() <= 3_000_000 < page.ByteSize() + 63_000
+    rest = await server.parks.ListQuestions(pb.ListQuestionsRequest(page_token=page.next_page_token))
+    assert len({(each.task_id, each.question_id) for each in [*page.questions, *rest.questions]}) == 350
+    assert not rest.HasField("next_page_token")
+
+
 @pytest.mark.parametrize(
     ("waits", "fault"),
     [

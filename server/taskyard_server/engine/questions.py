@@ -84,16 +84,24 @@ class QuestionCommands:
         namespace: str,
         after: int,
         limit: int,
+        max_bytes: int,
         *,
         agent_id: str | None = None,
         agents: Names | None = None,
-        show: Callable[[Task, Wait], T],
+        payloads: Names | None = None,
+        show: Callable[[Task, Wait, bool], tuple[T, int]],
     ) -> tuple[list[T], int | None]:
-        """The open questions of up to `limit` tasks after one; and the task after which there may be more."""
+        """The open questions of up to `limit` tasks after one; and the task after which there may be more.
+
+        `show` returns each with its size, of which a page has `max_bytes`, unless those of one task have more. It is
+        told if the caller may see what is asked, who sees the contents of these `payloads`, None for all.
+        """
         state = self._namespaces.find(namespace)
         if state is None:
             return [], None
-        return await self._barrier.give(state, lambda: _page(state, after, limit, agent_id, agents, show))
+        return await self._barrier.give(
+            state, lambda: _page(state, after, limit, max_bytes, agent_id, agents, payloads, show)
+        )
 
     async def _repeated(self, state: NamespaceState, answer: NewAnswer, agents: Names | None) -> TaskState:
         """Look what came of a question that is not open."""
@@ -113,22 +121,29 @@ def _page(
     state: NamespaceState,
     after: int,
     limit: int,
+    max_bytes: int,
     agent_id: str | None,
     agents: Names | None,
-    show: Callable[[Task, Wait], T],
+    payloads: Names | None,
+    show: Callable[[Task, Wait, bool], tuple[T, int]],
 ) -> tuple[list[T], int | None]:
     found: list[T] = []
-    count = 0
+    count = size = 0
     last = after
     for looked_at, task in enumerate(state.scheduler.parks.asking_after(after)):
         if count >= limit or looked_at >= MAX_LOOKED_AT:
             return found, last
-        last = task.seq
         if (agent_id is None or task.agent_id == agent_id) and _may_see(state, task, agents):
             park = task.history.park
             assert park is not None
+            is_shown = _may_see(state, task, payloads)
+            shown = [show(task, wait, is_shown) for wait in park.waits if wait.kind == ANSWER]
+            size += sum([its for _, its in shown])
+            if found and size > max_bytes:
+                return found, last
             count += 1
-            found += [show(task, wait) for wait in park.waits if wait.kind == ANSWER]
+            found += [each for each, _ in shown]
+        last = task.seq
     return found, None
 
 

@@ -14,6 +14,7 @@ from taskyard_server.conversion import requests
 from taskyard_server.conversion.answer_links import NO_LINK, AnswerLink, link_in, link_path, link_secs, link_token
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.report_requests import fencing_token, parked
+from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.waits import check_answer
@@ -113,18 +114,15 @@ class ParkService(ParkServiceServicer):
     ) -> pb.ListQuestionsResponse:
         call = current_call()
         listing = call.listing("questions", request.agent_id)
-        payloads = call.access.payloads
-
-        def show(task: Task, wait: Wait) -> pb.OpenQuestion:
-            return _open_question(task, wait, is_bare=payloads is not None and task.agent_id not in payloads)
-
         questions, next_after = await self._engine.questions.list(
             call.namespace,
             listing.start(request.page_token),
             page_size(request.page_size),
+            MAX_PAGE_BYTES,
             agent_id=request.agent_id or None,
             agents=call.access.agents,
-            show=show,
+            payloads=call.access.payloads,
+            show=_open_question,
         )
         if not questions and call.by_rest:
             await context.send_initial_metadata((EMPTY_QUESTIONS,))
@@ -152,7 +150,7 @@ def _answer(
     )
 
 
-def _open_question(task: Task, wait: Wait, *, is_bare: bool) -> pb.OpenQuestion:
+def _open_question(task: Task, wait: Wait, is_shown: bool) -> tuple[pb.OpenQuestion, int]:
     park = task.history.park
     assert park is not None
     message = pb.OpenQuestion(
@@ -163,6 +161,6 @@ def _open_question(task: Task, wait: Wait, *, is_bare: bool) -> pb.OpenQuestion:
         since=timestamp(park.since),
         until=None if wait.until is None else timestamp(wait.until),
     )
-    if not is_bare:
+    if is_shown:
         message.question.MergeFromString(wait.question or b"")
-    return message
+    return message, message.ByteSize()
