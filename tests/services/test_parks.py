@@ -30,6 +30,10 @@ def ask(name="go", text="Go on?", timeout=None, **fields):
     return NewWait(name=name, question=question, timeout_secs=timeout)
 
 
+def ends(count, name):
+    return NewWait(name=name, ends=EndOfTasks(task_ids=[f"tsk_{n:032x}" for n in range(count)]))
+
+
 async def park(server, assignment, *waits, **fields):
     request = pb.ParkTaskRequest(waits=waits, **under(assignment), **fields)
     return (await server.parks.ParkTask(request)).state
@@ -99,6 +103,13 @@ async def test_a_parent_waits_for_its_children(server):
     assert work.task.task_id == child
     await stream.report_one(work, completed=True)
     assert (await stream.task()).task.task_id == task_id
+
+
+async def test_no_task_waits_for_its_own_end(server):
+    _, assignment, task_id = await running(server)
+    code, fault = await refusal(park(server, assignment, NewWait(name="me", ends=EndOfTasks(task_ids=[task_id]))))
+    assert (code, fault) == ("INVALID_ARGUMENT", f"waits: task {task_id} would wait for its own end")
+    assert await server.state(task_id) == "assigned"
 
 
 async def test_an_answer_must_be_one_that_the_question_allows(server):
@@ -200,6 +211,8 @@ async def test_a_page_of_questions_fits_a_message(server):
         ([NewWait(name="x", sleep_secs=float("nan"))], "waits[0].sleep_secs: must be from 0 to 31622400"),
         ([ask(timeout=1e9)], "waits[0].timeout_secs: must be from 0 to 31622400"),
         ([NewWait(name="x", ends=EndOfTasks())], "waits[0].ends.task_ids: must be from 1 to 10000"),
+        ([NewWait(name="x", ends=EndOfTasks(task_ids=["x" * 100]))], "waits[0].ends.task_ids: must be ids of tasks"),
+        ([ends(9_999, "a"), ends(2, "b")], "waits: must name at most 10000 tasks together"),
         ([ask("a b")], "waits[0].name: must have 1 to 128 letters, digits, `.`, `_` or `-`, and not begin with a `.`"),
         ([ask(text="")], "waits[0].question.text: is required, unless there is a url"),
         ([ask(url="javascript:x")], "waits[0].question.url: must begin with https:// or http://"),

@@ -11,6 +11,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from taskyard.v1 import wait_pb2 as pb
 from taskyard_server.core.errors import BadRequest, TooLarge
 from taskyard_server.core.history import ANSWER, ENDS, EVENT, TIME, Park, Wait
+from taskyard_server.core.task_ids import is_id
 
 from . import requests
 from .answer_schemas import AnswerSchema
@@ -36,6 +37,8 @@ def new_waits(messages: Sequence[pb.NewWait], now: float) -> tuple[Wait, ...]:
     waits = tuple([_new_wait(message, now, f"waits[{index}].") for index, message in enumerate(messages)])
     if len({wait.key for wait in waits}) < len(waits):
         raise BadRequest("waits: no two of a kind may have the same name")
+    if sum([len(wait.about) for wait in waits if wait.kind == ENDS]) > MAX_AWAITED:
+        raise BadRequest(f"waits: must name at most {MAX_AWAITED} tasks together")
     size = sum([len(wait.question or b"") for wait in waits])
     if size > MAX_QUESTIONS_BYTES:
         raise TooLarge(f"waits: the questions must be at most {MAX_QUESTIONS_BYTES} bytes together, are {size}")
@@ -57,6 +60,8 @@ def _new_wait(message: pb.NewWait, now: float, prefix: str) -> Wait:
         task_ids = tuple(dict.fromkeys(message.ends.task_ids))
         if not 1 <= len(task_ids) <= MAX_AWAITED:
             raise BadRequest(f"{prefix}ends.task_ids: must be from 1 to {MAX_AWAITED}")
+        if not all(map(is_id, task_ids)):
+            raise BadRequest(f"{prefix}ends.task_ids: must be ids of tasks")
         return Wait(ENDS, name, until, task_ids)
     if awaited == "sleep_secs":
         _check_secs(message.sleep_secs, f"{prefix}sleep_secs")

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from .attempts import OVER_BUDGET
-from .errors import NOT_YET, Conflict, LeaseLost, NotFound, Refusal, Unavailable
+from .errors import NOT_YET, BadRequest, Conflict, LeaseLost, NotFound, Refusal, Unavailable
 from .history import ENDS, Wait
 from .hosts import Hosts
 from .leases import Lease, lease_length
@@ -286,7 +286,7 @@ class Reports:
 
         Over its budget it fails instead. It may be repeated, since its answer may have been lost. It counts as the
         start. Raises `NotFound`, also for the end of a task that is neither of the same agent nor below it,
-        `LeaseLost`, `TooLarge` and `Unavailable`.
+        `BadRequest` for its own, `LeaseLost`, `TooLarge` and `Unavailable`.
         """
         self._life.liveness.heard(now, self._hosts.get(host_id))
         known = self._life.tasks.get(task_id)
@@ -297,6 +297,8 @@ class Reports:
         task = self._lease_of(now, host_id, task_id, token).task
         for each in dict.fromkeys([each for wait in waits if wait.kind == ENDS for each in wait.about]):
             other = self._life.tasks.get(each)
+            if other is task:
+                raise BadRequest(f"waits: task {each} would wait for its own end")
             if other is not None and other.agent is not task.agent and other.options.parent_id != task.id:
                 raise NotFound(f"waits: task {each} not found")
         parks = self._life.parks
