@@ -32,12 +32,14 @@ class Parks:
         return job
 
     def check(self, job: Job, waits: Collection[Asked]) -> None:
-        """The end of a stranger that is no child is not waited for; that of one who is not there is over.
+        """The end of itself is not waited for, nor of a stranger that is no child; that of one not there is over.
 
         Events must have room among the steps.
         """
         for task_id in [each for wait in waits if wait.kind == "ends" for each in wait.about]:
             other = self._world.tasks.get(task_id)
+            if other is job:
+                raise Refused("bad_request", f"waits: task {task_id} would wait for its own end")
             if other is not None and other.wish.agent != job.wish.agent and other.wish.parent != job.id:
                 raise Refused("not_found", f"waits: task {task_id} not found")
         events = sum(wait.kind == "event" for wait in waits)
