@@ -114,3 +114,18 @@ async def test_each_question_is_told_once_and_each_park_has_its_own_id(server, r
     assert [post.header("X-PinchTab-Event") for post in posts] == ["task.asks", "task.asks", "task.completed"]
     assert posts[0].json()["park"]["waits"][0]["question"] == {"text": "Go on?"}
     assert posts[1].json()["state"] == "parked"
+
+
+async def test_a_question_that_was_answered_while_the_task_ran_is_told_no_more(server, receiver):
+    task, now = await server.submit(receiver.url), server.now
+    asked = Wait("answer", "go", None, (), Question(text="Go on?").SerializeToString())
+    lease = await server.claim()
+    await reporting.park(server.engine, "default", "host", task.id, lease.token, asked, Wait("time", "nap", now))
+    lease = await server.claim()
+    found = NewAnswer(task.id, "go", b"yes", None, lambda _: None, lambda _: False)
+    await server.engine.questions.answer("default", found)
+    await reporting.park(
+        server.engine, "default", "host", task.id, lease.token, asked, Wait("time", "night", now + 1e6)
+    )
+    await server.cancel(task)
+    assert ids(await receiver.received(2)) == [f"{task.id}-1-parked-1", f"{task.id}-1-cancelled"]

@@ -331,7 +331,8 @@ def _record(event: Event) -> DeliveryRecord | None:
     state: str = event.state
     if event.state is PARKED:
         park = event.history.park
-        if park is None or ANSWER not in [wait.kind for wait in park.waits]:
+        # What was answered while the task ran is asked no more.
+        if park is None or ANSWER not in [wait.kind for wait in park.waits if wait.key not in park.met]:
             return None
         state = f"{state}-{park.token}"
     return DeliveryRecord(
