@@ -72,6 +72,8 @@ class Parks:
             if f"answer:{name}" in job.met:
                 raise Refused("conflict", "question was answered")
             raise Refused("not_found", "question not found")
+        if wait.until is not None and wait.until <= now:
+            raise Refused("conflict", "the time of the question is over")
         if sum(job.steps.values()) + len(result or b"") > MAX_STEPS_BYTES:
             raise Refused("too_large")
         self._meet(now, job, wait, result, by)

@@ -180,6 +180,18 @@ def test_the_default_counts_when_nobody_answers(yard):
     assert (step.result, step.by, step.is_expired) == (b"no", None, True)
 
 
+def test_after_its_time_a_question_takes_no_answer_while_the_task_runs(yard):
+    task = parked(yard, question("go", yard.now + 10, b"no"), time(yard, 5))
+    yard.pass_time(6)
+    lease = yard.start_one()
+    yard.pass_time(5)
+    with pytest.raises(Conflict, match="the time of the question is over"):
+        yard.answer(task, "go")
+    yard.park(lease, question("go"))
+    step = yard.steps()[-1]
+    assert (step.name, step.result, step.is_expired) == ("go", b"no", True)
+
+
 def test_without_a_default_the_task_fails_whatever_its_retry_policy(yard):
     task = parked(yard, question("go", yard.now + 10), question("other"))
     yard.pass_time(11)

@@ -128,7 +128,7 @@ class Parks:
     def answer(self, now: float, task: Task, name: str, result: bytes | None, by: str | None) -> None:
         """Answer an open question of a task, parked or not.
 
-        Raises `NotFound` if it is not open, `Conflict` if it was answered, and `TooLarge`.
+        Raises `NotFound` if it is not open, `Conflict` if it was answered or its time is over, and `TooLarge`.
         """
         park = task.history.park
         wait = self.open_question(task, name)
@@ -136,6 +136,9 @@ class Parks:
             if park is not None and f"{ANSWER}:{name}" in park.met:
                 raise Conflict("question was answered")
             raise NotFound("question not found")
+        if wait.until is not None and wait.until <= now:
+            # Of a task that runs nobody has noticed yet.
+            raise Conflict("the time of the question is over")
         if task.history.step_bytes + len(result or b"") > MAX_STEPS_BYTES:
             raise TooLarge(f"answer: the steps of a task may have {MAX_STEPS_BYTES} bytes in all")
         if task.state is PARKED:
