@@ -39,7 +39,7 @@ class View:
     @property
     def has_tasks(self) -> bool:
         """True while any task is retained."""
-        return bool(self._life.tasks)
+        return next(self._life.tasks.after(0), None) is not None
 
     @property
     def aside(self) -> list[int]:
