@@ -14,12 +14,49 @@ if TYPE_CHECKING:
     from .ownership import OwnershipTable
     from .ownership_lease import OwnershipLease
 
-SERVICES: Final = frozenset({"Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule"})
+SERVICES: Final = frozenset(
+    {
+        "Agent",
+        "Artifact",
+        "Batch",
+        "Child",
+        "Event",
+        "Input",
+        "Lease",
+        "Limit",
+        "Operation",
+        "Output",
+        "Park",
+        "RuntimeHost",
+        "Schedule",
+        "Stats",
+        "Step",
+        "Target",
+        "Task",
+    }
+)
 """The services whose calls are about the namespace that they name."""
 MAKES_NAMESPACES: Final = frozenset(
-    {"SubmitTask", "SubmitTasks", "SubmitBatch", "RegisterHost", "Connect", "CreateSchedule"}
+    {
+        "CancelTasks",
+        "Connect",
+        "CreateSchedule",
+        "PauseTasks",
+        "PutAgentWeight",
+        "PutLimit",
+        "RegisterHost",
+        "ReprioritizeTasks",
+        "ResolveTasks",
+        "ResumeTasks",
+        "SendEvent",
+        "SubmitBatch",
+        "SubmitTask",
+        "SubmitTasks",
+    }
 )
 """The methods that make a namespace which is not there."""
+BY_LINK: Final = frozenset({"AnswerByLink", "ReadAnswerLink"})
+"""The methods for those who have no credential. A namespace in which a task is parked has an owner anyway."""
 UNKNOWN: Final = "another replica may serve this namespace by now: whether this took effect is not known"
 
 
@@ -73,4 +110,6 @@ def _creates(method: str) -> bool | None:
     """True if a method makes a namespace; None if it is about none."""
     service, _, name = method.rpartition("/")
     kind = service.rpartition(".")[2].removesuffix("Service")
-    return name in MAKES_NAMESPACES if service.startswith("/taskyard.v1.") and kind in SERVICES else None
+    if not service.startswith("/taskyard.v1.") or kind not in SERVICES or name in BY_LINK:
+        return None
+    return name in MAKES_NAMESPACES
