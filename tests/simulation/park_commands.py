@@ -101,6 +101,9 @@ class ParkCommands:
         tasks, dice = self._model.world.tasks, self._dice
         own = tasks[task_id].wish.agent if task_id in tasks else None
         known = [job.id for job in tasks.values() if job.wish.agent == own or job.wish.parent == task_id]
+        if dice.random() < 0.98:
+            # It may not wait for itself.
+            known = [each for each in known if each != task_id]
         live = [each for each in known if tasks[each].state not in ENDED]
         strangers = [job.id for job in tasks.values() if job.wish.agent != own]
         some = [dice.choice(live if live and dice.random() < 0.7 else known or ["tsk_nope"])]
