@@ -11,10 +11,11 @@ import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import java.net.ConnectException;
+import java.nio.channels.ClosedChannelException;
 
 /**
- * Adds namespace and token to every call, and to the errors of calls what helps: which credentials were tried, and where TLS
- * or a certificate is missing. The words of the transport are kept as the cause.
+ * Adds namespace and token to every call, and to the errors of calls what helps: which credentials were tried, where TLS or a
+ * certificate is missing, and that the server was lost. The words of the transport are kept as the cause.
  */
 final class Identification implements ClientInterceptor {
     private static final Metadata.Key<String> NAMESPACE =
@@ -81,13 +82,20 @@ final class Identification implements ClientInterceptor {
             // No cause: the server may have quoted the token.
             return Status.UNAUTHENTICATED.withDescription(withoutToken(reason) + " (tried: " + identity.tried() + ")");
         }
-        if (status.getCode() != Status.Code.UNAVAILABLE) {
+        boolean isCutOff = isCutOff(status);
+        if (status.getCode() != Status.Code.UNAVAILABLE && !isCutOff) {
             return status;
         }
         String hint = hint(words(status), status);
-        return hint == null
+        String reason = hint == null && isCutOff ? "the connection to the server was lost" : hint;
+        return reason == null
                 ? status
-                : Status.UNAVAILABLE.withDescription(hint).withCause(status.asRuntimeException());
+                : Status.UNAVAILABLE.withDescription(reason).withCause(status.asRuntimeException());
+    }
+
+    /** Of a call that meets the end of its connection while it is written gRPC knows no more than that: nobody has answered. */
+    private static boolean isCutOff(Status status) {
+        return status.getCode() == Status.Code.UNKNOWN && status.getCause() instanceof ClosedChannelException;
     }
 
     private String withoutToken(String text) {

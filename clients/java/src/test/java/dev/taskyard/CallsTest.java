@@ -13,16 +13,23 @@ import dev.taskyard.v1.SubmitTaskRequest;
 import dev.taskyard.v1.SubmitTaskResponse;
 import dev.taskyard.v1.Task;
 import dev.taskyard.v1.TaskServiceGrpc;
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptors;
 import io.grpc.Grpc;
 import io.grpc.InsecureServerCredentials;
 import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
 import io.grpc.Server;
 import io.grpc.ServerCall;
 import io.grpc.ServerCallHandler;
 import io.grpc.ServerInterceptor;
 import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import io.grpc.stub.StreamObserver;
 import java.io.IOException;
+import java.nio.channels.ClosedChannelException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -121,6 +128,18 @@ class CallsTest {
     }
 
     @Test
+    void aCallWhoseConnectionEndsWhileItIsWrittenIsUnavailable() {
+        var closed = Status.UNKNOWN.withDescription("channel closed").withCause(new ClosedChannelException());
+        var channel = ClientInterceptors.intercept(new Broken(closed), new Identification(Identity.of(options)));
+        var stub = TaskServiceGrpc.newBlockingStub(channel);
+        var failed = assertThrows(
+                StatusRuntimeException.class, () -> stub.getTask(GetTaskRequest.getDefaultInstance()));
+        var error = TaskyardException.of(failed);
+        assertEquals("unavailable: the connection to the server was lost", error.getMessage());
+        assertTrue(error.retryable());
+    }
+
+    @Test
     void aStatusWithoutDetailsHasACode() {
         Map<Status, String> codes = Map.of(
                 Status.RESOURCE_EXHAUSTED, "too_large",
@@ -186,6 +205,42 @@ class CallsTest {
 
     private static String header(Metadata headers, String name) {
         return headers.get(Metadata.Key.of(name, Metadata.ASCII_STRING_MARSHALLER));
+    }
+
+    /** A connection over which each call ends with this status. */
+    private static final class Broken extends Channel {
+        private final Status status;
+
+        Broken(Status status) {
+            this.status = status;
+        }
+
+        @Override
+        public String authority() {
+            return "nobody";
+        }
+
+        @Override
+        public <Q, A> ClientCall<Q, A> newCall(MethodDescriptor<Q, A> method, CallOptions options) {
+            return new ClientCall<>() {
+                @Override
+                public void start(Listener<A> listener, Metadata headers) {
+                    listener.onClose(status, new Metadata());
+                }
+
+                @Override
+                public void request(int count) {}
+
+                @Override
+                public void cancel(String message, Throwable cause) {}
+
+                @Override
+                public void halfClose() {}
+
+                @Override
+                public void sendMessage(Q message) {}
+            };
+        }
     }
 
     private final class Recorder implements ServerInterceptor {
