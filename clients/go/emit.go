@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -115,6 +116,35 @@ func (r *hostRun) emit(ctx context.Context, key leaseKey, chunk *taskyardv1.NewC
 		case <-ctx.Done():
 			return stopOf(ctx)
 		}
+	}
+}
+
+// flush waits until the server keeps what was said under a lease so far. The error tells that the lease is over, also where
+// the server does not know it yet, or that the context of the handler or of the call has ended.
+func (r *hostRun) flush(handler, call context.Context, key leaseKey) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for last := r.session.output.last(key); ; {
+		switch {
+		case r.session.isOver(key):
+			return &Error{
+				Code: CodeLeaseLost, Reason: leaseLost.Message, Details: map[string]any{}, Status: codes.Aborted,
+			}
+		case r.session.output.isKept(key, last):
+			return nil
+		case handler.Err() != nil:
+			return stopOf(handler)
+		case call.Err() != nil:
+			return context.Cause(call)
+		}
+		hasRoom := r.outputHasRoom
+		r.mu.Unlock()
+		select {
+		case <-hasRoom:
+		case <-handler.Done():
+		case <-call.Done():
+		}
+		r.mu.Lock()
 	}
 }
 

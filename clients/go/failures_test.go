@@ -203,14 +203,7 @@ func TestHandlerIsToldThatItsRunTimeoutIsOver(t *testing.T) {
 			return err
 		}
 		<-begun
-		lease := leaseNamed("a1")
-		cancellation := &taskyardv1.Cancellation{
-			TaskId: lease.GetTaskId(), FencingToken: lease.GetFencingToken(),
-			Reason: taskyardv1.Cancellation_timed_out, Message: "run timeout of 1500 ms exceeded",
-		}
-		if err := host.Send(&taskyardv1.ConnectResponse{Message: &taskyardv1.ConnectResponse_Cancellations{
-			Cancellations: &taskyardv1.Cancellations{Cancellations: []*taskyardv1.Cancellation{cancellation}},
-		}}); err != nil {
+		if err := host.stop("a1", taskyardv1.Cancellation_timed_out); err != nil {
 			return err
 		}
 		return host.acceptAll(func(*taskyardv1.Report) {})

@@ -124,6 +124,17 @@ func (s *fakeHostStream) hand(lease string, task *taskyardv1.Task) error {
 	}})
 }
 
+// stop has the host stop a task.
+func (s *fakeHostStream) stop(name string, reason taskyardv1.Cancellation_Reason) error {
+	lease := leaseNamed(name)
+	cancellation := &taskyardv1.Cancellation{
+		TaskId: lease.GetTaskId(), FencingToken: lease.GetFencingToken(), Reason: reason, Message: "it is to stop",
+	}
+	return s.Send(&taskyardv1.ConnectResponse{Message: &taskyardv1.ConnectResponse_Cancellations{
+		Cancellations: &taskyardv1.Cancellations{Cancellations: []*taskyardv1.Cancellation{cancellation}},
+	}})
+}
+
 // setInterval sends a new interval of heartbeats, in milliseconds.
 func (s *fakeHostStream) setInterval(ms uint32) error {
 	return s.Send(&taskyardv1.ConnectResponse{Message: &taskyardv1.ConnectResponse_HeartbeatInterval{

@@ -23,6 +23,7 @@ func (r *hostRun) begin(assignments []*taskyardv1.Assignment) {
 		task := newRunningTask(assignment, r.reportProgress)
 		ctx, cancel := context.WithCancelCause(r.handlersContext)
 		task.emit = func(chunk *taskyardv1.NewChunk) error { return r.emit(ctx, task.key(), chunk) }
+		task.flush = func(call context.Context) error { return r.flush(ctx, call, task.key()) }
 		task.held = newHeldArtifacts(r.host.client, r.host.id, task.key(), task.Artifacts)
 		task.steps = &runSteps{
 			task: task, maxPayloadBytes: r.maxPayloadBytes, calls: taskyardv1.NewStepServiceClient(r.host.client.conn),

@@ -3,6 +3,7 @@
 package taskyard
 
 import (
+	"context"
 	"os"
 	"strconv"
 	"strings"
@@ -44,6 +45,7 @@ type RunningTask struct {
 
 	report func(*taskyardv1.Report)
 	emit   func(*taskyardv1.NewChunk) error
+	flush  func(context.Context) error // Waits until what was emitted is kept.
 	held   *heldArtifacts
 	steps  *runSteps
 	waits  *runWaits

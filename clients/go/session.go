@@ -74,6 +74,12 @@ func (s *session) active() int { return len(s.busy) }
 // holdsLeases reports whether there are leases that are not lost.
 func (s *session) holdsLeases() bool { return len(s.liveLeases()) > 0 }
 
+// isOver reports whether a lease is not held any more.
+func (s *session) isOver(key leaseKey) bool {
+	lease := s.leases[key]
+	return lease == nil || lease.lost
+}
+
 // isFinished reports whether nothing runs, and no report is pending or unanswered.
 func (s *session) isFinished() bool { return len(s.leases) == 0 }
 

@@ -28,7 +28,7 @@ var errNoOutput = &Error{
 // chunkSaid handles a chunk that a handler says. It returns false if it does not fit yet. The error tells that the
 // chunk never will: the server takes no output, or the lease is over.
 func (s *session) chunkSaid(key leaseKey, chunk *taskyardv1.NewChunk) (fits bool, err error) {
-	if lease := s.leases[key]; lease == nil || lease.lost || !s.busy[key] {
+	if s.isOver(key) || !s.busy[key] {
 		return false, leaseLost
 	}
 	return s.output.add(key, chunk)
@@ -140,6 +140,20 @@ func (b *outputBox) add(key leaseKey, chunk *taskyardv1.NewChunk) (fits bool, er
 func (b *outputBox) isBehind(key leaseKey) bool {
 	lease := b.leases[key]
 	return lease != nil && (lease.sent < len(lease.chunks) || lease.refused)
+}
+
+// last returns the number of the chunk that was said last under a lease, 0 for none.
+func (b *outputBox) last(key leaseKey) int {
+	if lease := b.leases[key]; lease != nil {
+		return lease.kept + len(lease.chunks)
+	}
+	return 0
+}
+
+// isKept reports whether the server keeps the chunks of a lease up to this number, or never will.
+func (b *outputBox) isKept(key leaseKey, number int) bool {
+	lease := b.leases[key]
+	return lease == nil || lease.closed || lease.kept >= number
 }
 
 // drop forgets the chunks of a lease that is over. Those on the stream are still answered.

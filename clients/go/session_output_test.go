@@ -122,6 +122,36 @@ var outputCases = map[string]string{
 		say a two -> no output
 		ended a
 		send -> a:done | credit 1`),
+	"what is said later does not count": taking(`
+		flush a
+		flushed a -> true
+		say a one
+		send -> a says 1 one
+		say a two
+		flush a
+		say a three
+		break
+		welcome a b
+		flushed a -> false
+		send -> a says 1 one two three
+		kept a:1
+		flushed a -> false
+		break
+		welcome a b
+		send -> a says 2 two three
+		kept a:2
+		flushed a -> true`),
+	"what never will be kept is waited for no more": taking(`
+		say a one
+		flush a
+		cancel a -> stop a
+		flushed a -> true
+		say b two
+		flush b
+		limit 0
+		break
+		welcome a b
+		flushed b -> true`),
 	"an answer to no message is ignored": taking(`
 		kept a:1
 		say a one

@@ -25,6 +25,7 @@
 //	cancel a              the server cancels the task
 //	limit 100             from the next welcome on the server takes output, and so many bytes of it ahead
 //	say a TEXT            the handler says a chunk; huge takes more than half of a limit of 100
+//	flush a               from here on flushed says whether what the handler has said so far is kept, or never will be
 //	kept a:2 b:CODE       the server answers the oldest message of output: how many chunks it keeps, or why it does not
 //	retry                 chunks that were refused for now are due again, if they are
 //	expire, drain, deregister
@@ -75,6 +76,7 @@ type sessionScript struct {
 	tokens    map[leaseKey]*uint32
 	counting  bool
 	limit     uint32
+	flushing  int
 }
 
 func newScript(t *testing.T, slots int) *sessionScript {
@@ -166,6 +168,10 @@ func (s *sessionScript) step(step string) string {
 		return showStop(s.session.taskCancelled(&taskyardv1.Cancellation{TaskId: key.taskID, FencingToken: float64(key.token)}))
 	case "limit":
 		s.limit = s.number(args[0])
+	case "flush":
+		s.flushing = s.session.output.last(keyNamed(args[0]))
+	case "flushed":
+		return strconv.FormatBool(s.session.output.isKept(keyNamed(args[0]), s.flushing))
 	case "say":
 		text := args[1]
 		if text == "huge" {

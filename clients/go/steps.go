@@ -91,6 +91,8 @@ func stepOf(m *taskyardv1.Step) *TaskStep {
 // this name, its result is returned. Otherwise the function is called, and its result is returned once the server
 // keeps it. An error of the function is not recorded; it is returned as it is, and the same step may be tried again.
 //
+// What the function has said with [RunningTask.Emit] is kept before the step is.
+//
 // Names decide, not order: each step of a run needs a name of its own, of up to 256 characters. Steps with different
 // names may be done at the same time, or within each other. The result travels exactly, as [Output] does, and comes
 // from what is kept, so that it is the same in all runs. One that is too large for a message becomes an artifact by
@@ -177,7 +179,10 @@ func (s *runSteps) do(ctx context.Context, name string, work func() (any, error)
 	} else if err == nil {
 		var request *taskyardv1.RecordStepRequest
 		if request, err = s.work(name, work, take); err == nil {
-			return s.record(ctx, request)
+			// A later run that finds the step does not say it again.
+			if err = s.task.flush(ctx); err == nil {
+				return s.record(ctx, request)
+			}
 		}
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
@@ -113,6 +114,108 @@ func TestStepsAtTheSameTimeNeedNamesOfTheirOwn(t *testing.T) {
 	_, err := client.Run(ctx, NewTask{Action: "talk", RetryPolicy: thrice})
 	if failed, ok := errors.AsType[*TaskFailed](err); !ok || len(failed.Attempts) != 2 ||
 		failed.Message != `step "part 1": this run has it already: each step needs a name of its own` {
+		t.Error(err)
+	}
+}
+
+// beforeRecord is an option of a client whose hosts do this before they record a step.
+func beforeRecord(do func(taskID string)) Option {
+	return WithDialOptions(grpc.WithChainUnaryInterceptor(func(
+		ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, call grpc.UnaryInvoker,
+		options ...grpc.CallOption,
+	) error {
+		if record, ok := request.(*taskyardv1.RecordStepRequest); ok {
+			do(record.GetTaskId())
+		}
+		return call(ctx, method, request, answer, conn, options...)
+	}))
+}
+
+func TestWhatAStepHasSaidIsKeptBeforeTheStepIs(t *testing.T) {
+	for name, test := range map[string]struct {
+		chunks int
+		breaks bool
+	}{"much": {500, false}, "on a stream that breaks": {2, true}} {
+		t.Run(name, func(t *testing.T) {
+			proxy, namespace := startProxy(t, address), WithNamespace("steps-said-"+name[:2])
+			client, ctx := connect(t, address, namespace), testContext(t)
+			kept := 0
+			reading := beforeRecord(func(id string) { kept, _ = collectOutput(client.Output(ctx, id, OutputOptions{})) })
+			say := func(task *RunningTask) (any, error) {
+				for i := range test.chunks {
+					if err := task.Emit(strings.Repeat("x", 1_000)); err != nil {
+						return nil, err
+					}
+					if i == 0 && test.breaks {
+						proxy.cut()
+					}
+				}
+				return nil, nil
+			}
+			host := connect(t, proxy.address, namespace, reading)
+			runTalker(t, host, HostOptions{}, func(ctx context.Context, task *RunningTask) (any, error) {
+				return Step(ctx, task, "talk", func(context.Context) (any, error) { return say(task) })
+			})
+			must(client.Run(ctx, NewTask{Action: "talk"}))(t)
+			if kept != test.chunks {
+				t.Errorf("%d of %d chunks were kept", kept, test.chunks)
+			}
+		})
+	}
+}
+
+func TestAStepWhoseWordsCannotBeKeptEndsWithTheLease(t *testing.T) {
+	proxy, namespace := startProxy(t, address), WithNamespace("steps-unheard")
+	client, ctx, ended := connect(t, address, namespace), testContext(t), make(chan error, 1)
+	var begun atomic.Int32
+	host := connect(t, proxy.address, namespace)
+	runTalker(t, host, HostOptions{Lease: time.Second}, func(ctx context.Context, task *RunningTask) (any, error) {
+		if begun.Add(1) > 1 {
+			return nil, nil
+		}
+		_, err := Step(ctx, task, "talk", func(context.Context) (any, error) {
+			proxy.block()
+			return nil, task.Emit("unheard")
+		})
+		ended <- err
+		return nil, err
+	})
+	id := must(client.Submit(ctx, NewTask{Action: "talk", RetryPolicy: thrice}))(t).ID
+	if err := receive(t, ended); CodeOf(err) != CodeLeaseLost {
+		t.Error(err)
+	}
+	proxy.unblock()
+	if ended := must(client.Wait(ctx, id))(t); ended.Steps != 0 {
+		t.Errorf("%+v", ended)
+	}
+}
+
+func TestAStepIsNotSentOnceItsHostHasLostTheLease(t *testing.T) {
+	begun, ended := make(chan bool), make(chan error, 1)
+	// This server takes no steps.
+	f := &fakeServer{connectHost: func(_ int, host *fakeHostStream) error {
+		if _, err := host.welcome(); err != nil {
+			return err
+		}
+		if err := host.assign("a1", &taskyardv1.Task{Action: proto.String("work")}); err != nil {
+			return err
+		}
+		<-begun
+		if err := host.stop("a1", taskyardv1.Cancellation_lease_ended); err != nil {
+			return err
+		}
+		return host.acceptAll(func(*taskyardv1.Report) {})
+	}}
+	runHost(t, f, func(ctx context.Context, task *RunningTask) (any, error) {
+		_, err := Step(context.WithoutCancel(ctx), task, "late", func(context.Context) (any, error) {
+			begun <- true
+			<-ctx.Done()
+			return nil, nil
+		})
+		ended <- err
+		return nil, err
+	})
+	if err := receive(t, ended); CodeOf(err) != CodeLeaseLost {
 		t.Error(err)
 	}
 }
