@@ -168,7 +168,8 @@ func (b *outputBox) drop(key leaseKey) {
 func (b *outputBox) opened(limit int) {
 	if b.limit = limit; limit == 0 {
 		for _, lease := range b.leases {
-			lease.closed, lease.waits, lease.refused = len(lease.chunks) > 0, false, false
+			lease.closed = lease.closed || len(lease.chunks) > 0
+			lease.waits, lease.refused = false, false
 			b.free(lease, len(lease.chunks))
 		}
 		b.queue = nil

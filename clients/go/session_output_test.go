@@ -122,6 +122,18 @@ var outputCases = map[string]string{
 		say a two -> no output
 		ended a
 		send -> a:done | credit 1`),
+	"nothing more is said where it is not known how much is kept": taking(`
+		say a one
+		limit 0
+		break
+		welcome a b
+		break
+		welcome a b
+		limit 100
+		break
+		welcome a b
+		say a two -> no output
+		say b one`),
 	"what is said later does not count": taking(`
 		flush a
 		flushed a -> true
