@@ -44,6 +44,26 @@ final class Emitter implements Handlers.Sayer {
         }
     }
 
+    /**
+     * Waits until the server keeps what was said under a lease so far.
+     *
+     * @throws TaskyardException {@code lease_lost} if the lease is over, also where the server does not know it yet
+     */
+    void flush(LeaseKey key) throws InterruptedException {
+        lock.lock();
+        try {
+            int last = session.output.last(key);
+            while (!session.isOver(key) && !session.output.isKept(key, last)) {
+                room.await();
+            }
+            if (session.isOver(key)) {
+                throw TaskyardException.of(Status.ABORTED, "the lease has ended");
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
     private boolean isSaid(RunningTask task, NewChunk chunk) throws InterruptedException {
         OutputBox.Taken taken = session.chunkSaid(task.key(), chunk).orElse(null);
         if (taken == null) {

@@ -41,6 +41,7 @@ final class HeldSteps {
     private final LeaseKey lease;
     private final HostArtifacts.Held held;
     private final StepServiceBlockingStub steps;
+    private final Emitter emitter;
 
     /** The names of this run. */
     private final Set<String> used = ConcurrentHashMap.newKeySet();
@@ -52,12 +53,18 @@ final class HeldSteps {
     private Map<Key, Step> recorded;
 
     HeldSteps(
-            Calls calls, StepServiceBlockingStub steps, String hostId, LeaseKey lease, HostArtifacts.Held held) {
+            Calls calls,
+            StepServiceBlockingStub steps,
+            String hostId,
+            LeaseKey lease,
+            HostArtifacts.Held held,
+            Emitter emitter) {
         this.calls = calls;
         this.hostId = hostId;
         this.lease = lease;
         this.held = held;
         this.steps = steps;
+        this.emitter = emitter;
     }
 
     /** Does a step of a task, see {@link RunningTask#step(String, Class, Callable)}. */
@@ -97,6 +104,8 @@ final class HeldSteps {
                     .setName(name)
                     .setDurationMs((int) TimeUnit.NANOSECONDS.toMillis(took));
             value = type.cast(put(request, result, type));
+            // A later run that finds the step does not say it again.
+            emitter.flush(lease);
             isDone = true;
         } finally {
             if (!isDone) {

@@ -35,6 +35,7 @@ import java.util.concurrent.ConcurrentHashMap;
 final class HostArtifacts {
     private final Calls calls;
     private final String hostId;
+    private final Emitter emitter;
     private final ArtifactServiceBlockingStub artifacts;
     private final ArtifactServiceStub streams;
     private final InputServiceBlockingStub inputs;
@@ -44,9 +45,10 @@ final class HostArtifacts {
     /** The most bytes of a result that is no artifact; 0 where the server takes no artifacts. */
     volatile int maxPayloadBytes;
 
-    HostArtifacts(Calls calls, String hostId) {
+    HostArtifacts(Calls calls, String hostId, Emitter emitter) {
         this.calls = calls;
         this.hostId = hostId;
+        this.emitter = emitter;
         artifacts = calls.stub(ArtifactServiceGrpc::newBlockingStub);
         streams = calls.stub(ArtifactServiceGrpc::newStub);
         inputs = calls.stub(InputServiceGrpc::newBlockingStub);
@@ -77,7 +79,7 @@ final class HostArtifacts {
         private Held(LeaseKey lease, String input, List<Artifact> artifacts) {
             this.lease = lease;
             this.input = input;
-            steps = new HeldSteps(calls, stepCalls, hostId, lease, this);
+            steps = new HeldSteps(calls, stepCalls, hostId, lease, this, emitter);
             children = new HeldChildren(calls, childCalls, hostId, lease, this);
             artifacts.forEach(each -> sums.put(each.getName(), each.getSha256()));
         }

@@ -114,7 +114,7 @@ final class HostRun {
         this.actions = actions;
         session = new HostSession(options.slots());
         emitter = new Emitter(session, lock, this::wake);
-        artifacts = new HostArtifacts(calls, id);
+        artifacts = new HostArtifacts(calls, id, emitter);
         handlers = new Handlers(actions, artifacts, this::progressed, emitter, this::returned);
     }
 
@@ -424,6 +424,9 @@ final class HostRun {
         try {
             overAt = now();
             handlers.stopAll(DRAINING);
+            // Nothing that they say is kept any more, in whatever thread they wait for it.
+            session.hostDeregistered();
+            emitter.retry();
             long until = now() + ABANDON;
             while (!handlers.isEmpty() && now() < until) {
                 try {

@@ -53,7 +53,7 @@ final class HostSession {
     private final Set<LeaseKey> busy = new HashSet<>();
 
     private final Outbox outbox = new Outbox();
-    private final OutputBox output = new OutputBox();
+    final OutputBox output = new OutputBox();
     private final SentHeartbeats heartbeats = new SentHeartbeats();
     private boolean draining;
 
@@ -95,6 +95,12 @@ final class HostSession {
     /** Whether nothing runs, and no report is pending or unanswered. */
     boolean isFinished() {
         return leases.isEmpty();
+    }
+
+    /** Whether a lease is not held any more. */
+    boolean isOver(LeaseKey key) {
+        HostLease lease = leases.get(key);
+        return lease == null || lease.isLost;
     }
 
     /** The leases that a Hello lists: all that are not lost, also an ended one until its last report is answered. */
@@ -161,8 +167,7 @@ final class HostSession {
         output.retry(now);
         List<LeaseKey> expired = leases.values().stream()
                 .filter(lease -> !lease.isLost && lease.expiresAt <= now)
-                .map(lease -> lease.key)
-                .toList();
+                .map(lease -> lease.key).toList();
         return lose(expired);
     }
 
@@ -265,17 +270,15 @@ final class HostSession {
 
     /** The progress of a handler. It replaces an earlier one that is still pending. */
     void progressReported(Report report) {
-        HostLease lease = leases.get(LeaseKey.of(report));
-        if (lease != null && busy.contains(lease.key) && !lease.isLost) {
+        LeaseKey key = LeaseKey.of(report);
+        if (busy.contains(key) && !isOver(key)) {
             outbox.add(report);
         }
     }
 
     /** A handler says a chunk. Empty if its lease is over. */
     Optional<OutputBox.Taken> chunkSaid(LeaseKey key, NewChunk chunk) {
-        HostLease lease = leases.get(key);
-        boolean isOver = lease == null || lease.isLost || !busy.contains(key);
-        return isOver ? Optional.empty() : Optional.of(output.add(key, chunk));
+        return isOver(key) || !busy.contains(key) ? Optional.empty() : Optional.of(output.add(key, chunk));
     }
 
     /** The outcome of a handler: its last report, or null if it was stopped before it had one. */
@@ -348,10 +351,7 @@ final class HostSession {
     // Leases
 
     private List<LeaseKey> live() {
-        return leases.values().stream()
-                .filter(lease -> !lease.isLost)
-                .map(lease -> lease.key)
-                .toList();
+        return leases.values().stream().filter(lease -> !lease.isLost).map(lease -> lease.key).toList();
     }
 
     /** Ends these leases. Returns those whose handlers run and are not stopped yet. */

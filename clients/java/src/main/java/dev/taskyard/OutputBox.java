@@ -106,6 +106,18 @@ final class OutputBox {
         return said != null && (said.sent < said.chunks.size() || said.wasRefused);
     }
 
+    /** The number of the chunk that was said last under a lease, 0 for none. */
+    int last(LeaseKey key) {
+        Said said = leases.get(key);
+        return said == null ? 0 : said.kept + said.chunks.size();
+    }
+
+    /** Whether the server keeps the chunks of a lease up to this number, or never will. */
+    boolean isKept(LeaseKey key, int number) {
+        Said said = leases.get(key);
+        return said == null || said.isClosed || said.kept >= number;
+    }
+
     /** Forgets the chunks of a lease that is over. Those that are sent are answered all the same. */
     void discard(LeaseKey key) {
         Said said = leases.remove(key);

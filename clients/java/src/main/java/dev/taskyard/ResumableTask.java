@@ -25,8 +25,9 @@ abstract sealed class ResumableTask permits RunningTask {
 
     /**
      * Does a part of the work once and for all: if an earlier attempt or run of the task has recorded a step of this name,
-     * its result is returned. Otherwise the work is done, and its result is returned once the server keeps it. What the
-     * work throws is not recorded; it is thrown as it is, and the same step may be tried again.
+     * its result is returned. Otherwise the work is done, and its result is returned once the server keeps it, and before
+     * that what the work has said by {@link RunningTask#emit(Object)}. What the work throws is not recorded; it is thrown as
+     * it is, and the same step may be tried again.
      *
      * <p>Names decide, not order: each step of a run needs a name of its own. Steps with different names may be done at the
      * same time. The result travels exactly, as an {@link Exact} does, and is the one that is kept, which is the same in

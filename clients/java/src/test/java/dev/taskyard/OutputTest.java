@@ -165,6 +165,27 @@ class OutputTest {
     }
 
     @Test
+    void aThreadOfAHandlerSaysNothingMoreOnceTheHostHasLeft() throws Exception {
+        CountDownLatch muted = new CountDownLatch(1);
+        CompletableFuture<Throwable> late = new CompletableFuture<>();
+        try (RunningHost host = talker(HostOptions.defaults(), task -> {
+            new Thread(() -> late.complete(assertThrows(InterruptedException.class, () -> {
+                hostProxy.mute();
+                muted.countDown();
+                while (true) {
+                    task.emit(new byte[50_000]);
+                }
+            }))).start();
+            return late.get();
+        })) {
+            taskyard.submit("talk", Map.of());
+            muted.await();
+            hosting.close();
+            late.get(30, TimeUnit.SECONDS);
+        }
+    }
+
+    @Test
     void aReaderKnowsWhatWasDroppedToMakeRoom() {
         int count = 200;
         try (RunningHost host = talker(HostOptions.defaults(), task -> {

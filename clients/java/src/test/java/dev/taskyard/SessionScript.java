@@ -56,6 +56,7 @@ import java.util.stream.Stream;
  * taking 100 a b        a stream begins that takes so many bytes of output ahead, and these tasks run
  * limit 100             from the next welcome on the server takes so many bytes of output ahead
  * say a TEXT            the handler says a chunk; long has 60 characters
+ * flush a               from here on flushed says whether what the handler has said so far is kept, or never will be
  * kept a:2 b:CODE       the server answers the oldest message of output: how many chunks it keeps, or why not
  * expire, drain, deregister
  * held                  the leases of the next Hello
@@ -75,6 +76,7 @@ final class SessionScript {
     private final Map<LeaseKey, Integer> tokens = new HashMap<>();
     private boolean counting;
     private int limit;
+    private int flushing;
     private long now;
 
     SessionScript(int slots) {
@@ -107,6 +109,10 @@ final class SessionScript {
             }
             case "beat" -> {
                 return taken(session.nextHeartbeat(now, null, key -> Optional.empty()));
+            }
+            case "flush" -> flushing = session.output.last(key(names.get(0)));
+            case "flushed" -> {
+                return Boolean.toString(session.output.isKept(key(names.get(0)), flushing));
             }
             case "accept" -> {
                 return begun(session.reportsAccepted(Integer.parseInt(names.get(0))));

@@ -4,10 +4,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.Timestamp;
+import dev.taskyard.v1.ReadOutputRequest;
 import dev.taskyard.v1.RetryPolicy;
 import dev.taskyard.v1.SubmitTaskRequest;
 import dev.taskyard.v1.Task;
 import java.io.IOException;
+import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -89,6 +93,63 @@ class StepsTest {
             assertEquals(4, taskyard.get(id).getSteps());
             var none = assertThrows(TaskyardException.class, () -> taskyard.steps("tsk_none"));
             assertEquals("not_found", none.code());
+        }
+    }
+
+    @Test
+    void whatAStepHasSaidIsKeptBeforeTheStepIs() {
+        for (boolean breaks : new boolean[] {false, true}) {
+            int chunks = breaks ? 2 : 500;
+            try (RunningHost host = worker(task -> task.step("talk", Object.class, () -> {
+                for (int n = 0; n < chunks; n++) {
+                    task.emit("x".repeat(1_000));
+                    if (breaks && n == 0) {
+                        proxy.cut();
+                    }
+                }
+                return null;
+            }))) {
+                String id = submit();
+                taskyard.result(id);
+                List<Instant> kept = new ArrayList<>();
+                var request = ReadOutputRequest.newBuilder().setTaskId(id).build();
+                try (OutputReader reader = taskyard.output(request)) {
+                    reader.forEachRemaining(chunk -> kept.add(timeOf(chunk.getTakenAt())));
+                }
+                assertEquals(chunks, kept.size());
+                Instant recorded = timeOf(taskyard.steps(id).get(0).getRecordedAt());
+                var late = kept.stream().filter(recorded::isBefore);
+                assertEquals(0, late.count(), "chunks that were kept after the step, breaks: " + breaks);
+            }
+        }
+    }
+
+    private static Instant timeOf(Timestamp time) {
+        return Instant.ofEpochSecond(time.getSeconds(), time.getNanos());
+    }
+
+    @Test
+    void aStepWhoseWordsCannotBeKeptEndsWithTheLease() throws Exception {
+        CompletableFuture<String> late = new CompletableFuture<>();
+        var brief = HostOptions.defaults().withLease(Duration.ofSeconds(1));
+        var host = new Host(broken, "worker", brief).action("work", task -> {
+            if (late.isDone()) {
+                return null;
+            }
+            assertThrows(Exception.class, () -> task.step("talk", Object.class, () -> {
+                proxy.mute();
+                task.emit("unheard");
+                return null;
+            }));
+            late.complete(task.stopReason().orElse("none"));
+            return null;
+        });
+        try (RunningHost running = new RunningHost(host)) {
+            String id = submit();
+            assertEquals("lease_lost", late.get(30, TimeUnit.SECONDS));
+            proxy.cut();
+            assertEquals("", taskyard.await(id).getError());
+            assertEquals(List.of(), taskyard.steps(id));
         }
     }
 
