@@ -51,6 +51,8 @@ type RunningTask struct {
 	waits  *runWaits
 	handed map[string]*taskyardv1.Input // The inputs as they came along.
 	tokens atomic.Pointer[uint32]
+	// releasesTarget is whether its target is free while it is parked.
+	releasesTarget atomic.Bool
 
 	mu       sync.Mutex
 	progress *taskyardv1.Progress // As reported last; before that, only the details that were handed out.
@@ -125,6 +127,11 @@ func (t *RunningTask) ReportProgress(progress *taskyardv1.Progress) {
 // next heartbeat and every later report have the count. Once the task is over its budget (TokenLimit) it fails, and its
 // handler is stopped.
 func (t *RunningTask) SetTokensUsed(count uint32) { t.tokens.Store(&count) }
+
+// SetReleasesTarget sets whether the target of the task is free for others while it waits without a slot. Set it before
+// [RunningTask.Ask], Sleep, Join or Event. Default: false, so that a page or a repository that somebody works on stays as it
+// is.
+func (t *RunningTask) SetReleasesTarget(releases bool) { t.releasesTarget.Store(releases) }
 
 // Environ returns the environment for a process that does the work: that of this process, with TASKYARD_TASK_ID,
 // TASKYARD_ATTEMPT and TASKYARD_FENCING_TOKEN. For a task with a trace context it also has TRACEPARENT and

@@ -273,7 +273,9 @@ func (r *hostRun) park(ctx context.Context, task *RunningTask, err error) *tasky
 	task.waits.mu.Lock()
 	defer task.waits.mu.Unlock()
 	report := task.newReport()
-	report.Event = &taskyardv1.Report_Parked{Parked: &taskyardv1.TaskParked{Waits: slices.Clone(task.waits.parked)}}
+	report.Event = &taskyardv1.Report_Parked{Parked: &taskyardv1.TaskParked{
+		Waits: slices.Clone(task.waits.parked), ReleaseTarget: task.releasesTarget.Load(),
+	}}
 	return report
 }
 

@@ -161,6 +161,33 @@ func TestWhatIsWaitedForSideBySideIsOneParkOnceStepsAreDone(t *testing.T) {
 	}
 }
 
+func TestTheTargetOfATaskThatWaitsStaysTakenUnlessItIsReleased(t *testing.T) {
+	for _, releases := range []bool{false, true} {
+		t.Run(fmt.Sprint(releases), func(t *testing.T) {
+			client, ctx := connect(t, address), testContext(t)
+			runTalker(t, client, HostOptions{}, func(ctx context.Context, task *RunningTask) (any, error) {
+				if task.Params["asks"] == nil {
+					return nil, nil
+				}
+				task.SetReleasesTarget(releases)
+				return task.Ask(ctx, "go", "Go?")
+			})
+			asks := NewTask{Action: "talk", Target: "page", Params: map[string]any{"asks": true}}
+			first := must(client.Submit(ctx, asks))(t).ID
+			untilParked(ctx, t, client, first)
+			second := must(client.Submit(ctx, NewTask{Action: "talk", Target: "page"}))(t).ID
+			if releases {
+				must(client.Wait(ctx, second))(t)
+			}
+			must(client.Answer(ctx, first, "go", 1))(t)
+			ended := must(client.Wait(ctx, first))(t)
+			if began := must(client.Wait(ctx, second))(t).StartedAt; began.Before(ended.CompletedAt) != releases {
+				t.Errorf("the second began at %v, the first ended at %v", began, ended.CompletedAt)
+			}
+		})
+	}
+}
+
 func TestATaskJoinsOthers(t *testing.T) {
 	client, ctx := connect(t, address), testContext(t)
 	runTalker(t, client, HostOptions{Slots: 1}, func(ctx context.Context, task *RunningTask) (any, error) {
