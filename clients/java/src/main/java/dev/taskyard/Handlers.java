@@ -241,7 +241,7 @@ final class Handlers {
             }
             while (true) {
                 try {
-                    return task.report().setParked(task.steps().waits.whenQuiet()).build();
+                    return task.report().setParked(task.parked()).build();
                 } catch (InterruptedException stopped) {
                     if (task.cancelled()) {
                         return null;

@@ -114,13 +114,13 @@ final class HeldWaits {
     }
 
     /** What the task waits for, once no step is under way. */
-    TaskParked whenQuiet() throws InterruptedException {
+    TaskParked.Builder whenQuiet() throws InterruptedException {
         lock.lock();
         try {
             while (underWay > 0) {
                 quiet.await();
             }
-            return TaskParked.newBuilder().addAllWaits(parked).build();
+            return TaskParked.newBuilder().addAllWaits(parked);
         } finally {
             lock.unlock();
         }

@@ -4,6 +4,7 @@ import dev.taskyard.v1.Question;
 import dev.taskyard.v1.Step;
 import dev.taskyard.v1.SubmitTaskRequest;
 import dev.taskyard.v1.Task;
+import dev.taskyard.v1.TaskParked;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.Map;
@@ -12,6 +13,8 @@ import java.util.concurrent.TimeoutException;
 
 /** The part of a running task whose later runs go on where it got to: its steps, and what it waits for without a slot. */
 abstract sealed class ResumableTask permits RunningTask {
+    private volatile boolean releasesTarget;
+
     /** The task as it was handed out. */
     abstract Task handedOut();
 
@@ -22,6 +25,21 @@ abstract sealed class ResumableTask permits RunningTask {
     abstract HeldChildren children();
 
     abstract void check() throws InterruptedException;
+
+    /**
+     * Sets whether the target of the task is free for others while it waits without a slot. Set it before {@link #ask}, {@link
+     * #sleep}, {@link #join} or {@link #event}.
+     *
+     * @param releases true to free it; false, the default, leaves a page or a repository that somebody works on as it is
+     */
+    public void setReleasesTarget(boolean releases) {
+        releasesTarget = releases;
+    }
+
+    /** What the task waits for, once no step is under way. */
+    TaskParked parked() throws InterruptedException {
+        return steps().waits.whenQuiet().setReleaseTarget(releasesTarget).build();
+    }
 
     /**
      * Does a part of the work once and for all: if an earlier attempt or run of the task has recorded a step of this name,

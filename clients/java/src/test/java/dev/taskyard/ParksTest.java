@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.Timestamp;
 import dev.taskyard.v1.ListQuestionsRequest;
 import dev.taskyard.v1.Question;
 import dev.taskyard.v1.ReadOutputRequest;
@@ -12,6 +13,7 @@ import dev.taskyard.v1.Task;
 import dev.taskyard.v1.Wait;
 import dev.taskyard.v1.WatchTasksRequest;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -169,6 +171,36 @@ class ParksTest {
         } catch (InterruptedException stopped) {
             throw new IllegalStateException(stopped);
         }
+    }
+
+    @Test
+    void theTargetOfATaskThatWaitsStaysTakenUnlessItIsReleased() throws Exception {
+        for (boolean releases : new boolean[] {false, true}) {
+            try (RunningHost host = worker(task -> {
+                if (task.params().isEmpty()) {
+                    return null;
+                }
+                task.setReleasesTarget(releases);
+                return task.ask("go", String.class, "Go?");
+            })) {
+                var page = SubmitTaskRequest.newBuilder().setAction("work").setTarget("page-" + releases);
+                var asking = page.clone().setParams(Json.struct(Map.of("asks", true)));
+                String first = taskyard.submit(asking.build()).getTaskId();
+                untilParked(first);
+                String second = taskyard.submit(page.build()).getTaskId();
+                if (releases) {
+                    taskyard.result(second);
+                }
+                taskyard.answer(first, "go", "gone");
+                var ended = taskyard.await(first).getCompletedAt();
+                var began = taskyard.await(second).getStartedAt();
+                assertEquals(releases, timeOf(began).isBefore(timeOf(ended)), began + " and " + ended);
+            }
+        }
+    }
+
+    private static Instant timeOf(Timestamp time) {
+        return Instant.ofEpochSecond(time.getSeconds(), time.getNanos());
     }
 
     @Test
