@@ -73,7 +73,8 @@ func (t *RunningTask) Child(ctx context.Context, name string, task NewTask) (*Ch
 
 // Result stores the result in what v points to, as [Task.DecodeResult] does, whatever its size: a *[Payload] gets the
 // output as it is, nil nothing. Until the child has ended, the task is parked as by [RunningTask.Join] under the name
-// "child NAME", for which there are the options; return the [ErrParked].
+// "child NAME", for which there are the options; return the [ErrParked]. Several goroutines may wait for one child, with
+// the same options.
 //
 // The error is a *[ChildFailed] if the child failed or was cancelled, one of Join, such as [ErrJoinTimeout], or that of
 // encoding/json.
@@ -98,6 +99,15 @@ func (c *Child) Result(ctx context.Context, v any, options ...JoinOption) error 
 		return fmt.Errorf("child %q: its result does not fit: %w", c.Name, err)
 	}
 	return nil
+}
+
+// JoinChildren is [RunningTask.Join] for children.
+func (t *RunningTask) JoinChildren(ctx context.Context, children []*Child, options ...JoinOption) error {
+	ids := make([]string, len(children))
+	for i, child := range children {
+		ids[i] = child.ID
+	}
+	return t.Join(ctx, ids, options...)
 }
 
 // fetch returns the child as it stands.

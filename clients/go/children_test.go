@@ -114,6 +114,41 @@ func TestALaterAttemptFindsItsChildrenAgain(t *testing.T) {
 	}
 }
 
+func TestSeveralMayWaitForTheSameChild(t *testing.T) {
+	client, ctx := connect(t, address), testContext(t)
+	runFamily(t, client, func(ctx context.Context, task *RunningTask) (any, error) {
+		child, err := task.Child(ctx, "one", NewTask{Action: "talk", Input: page{Text: "words"}})
+		if err != nil {
+			return nil, err
+		}
+		// With one slot it has not ended when the first run comes here.
+		found, failed := make([]page, 3), make([]error, 6)
+		var together sync.WaitGroup
+		for i := range found {
+			together.Go(func() { failed[i] = child.Result(ctx, &found[i]) })
+			together.Go(func() { failed[3+i] = task.JoinChildren(ctx, []*Child{child}) })
+		}
+		together.Wait()
+		if err := errors.Join(failed...); err != nil {
+			return nil, err
+		}
+		// In one goroutine, too.
+		if err := errors.Join(task.JoinChildren(ctx, []*Child{child}), child.Result(ctx, nil)); err != nil {
+			return nil, err
+		}
+		other := task.Join(ctx, []string{child.ID, task.ID})
+		return []string{found[0].Text, found[1].Text, found[2].Text, fmt.Sprint(other)}, nil
+	})
+	ended := must(client.Run(ctx, NewTask{Action: "talk"}))(t)
+	want := "[wordswords wordswords wordswords join \"join\": this run has used the name already, and names must differ]"
+	if got := fmt.Sprint(ended.Result); got != want {
+		t.Error(got, ended.Error)
+	}
+	if got := stepsOf(ctx, t, client, ended.ID); len(got) == 0 || len(got) > 2 {
+		t.Error(got)
+	}
+}
+
 func TestAChildThatDidNotEndWellIsAnErrorWithItsName(t *testing.T) {
 	client, ctx := connect(t, address), testContext(t)
 	runFamily(t, client, func(ctx context.Context, task *RunningTask) (any, error) {
