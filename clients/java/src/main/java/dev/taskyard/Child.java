@@ -59,7 +59,7 @@ public final class Child {
 
     /**
      * What it returned, whatever the size. Until it has ended the task is parked, as by {@link RunningTask#join} under the name
-     * {@code child NAME}.
+     * {@code child NAME}. Several threads may wait for one child, with the same timeout.
      *
      * @param <T> the type
      * @param type the type of the result: a plain one, see {@link Json}, such as {@code Map.class} or {@code String.class};

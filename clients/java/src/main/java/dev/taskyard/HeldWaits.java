@@ -5,9 +5,9 @@ import dev.taskyard.v1.Step;
 import dev.taskyard.v1.Task;
 import dev.taskyard.v1.TaskParked;
 import java.util.ArrayList;
-import java.util.HashSet;
+import java.util.HashMap;
 import java.util.List;
-import java.util.Set;
+import java.util.Map;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
@@ -19,7 +19,7 @@ final class HeldWaits {
     private final HeldSteps steps;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition quiet = lock.newCondition();
-    private final Set<HeldSteps.Key> used = new HashSet<>();
+    private final Map<HeldSteps.Key, NewWait> used = new HashMap<>();
 
     /** In the order in which they were made; none unless the run is parked. */
     private final List<NewWait> parked = new ArrayList<>();
@@ -54,7 +54,7 @@ final class HeldWaits {
             throw NewWaits.failed(call, wait.getName(), reason);
         }
         HeldSteps.Key key = NewWaits.keyOf(wait);
-        take(key, call);
+        take(key, wait, call);
         Step found;
         try {
             found = steps.earlier(task).get(key);
@@ -65,7 +65,11 @@ final class HeldWaits {
         if (found != null) {
             return found;
         }
-        locked(() -> parked.add(wait));
+        locked(() -> {
+            if (parked.stream().noneMatch(each -> NewWaits.keyOf(each).equals(key))) {
+                parked.add(wait);
+            }
+        });
         throw new Parked("the task is parked: its handler begins again once something came");
     }
 
@@ -126,10 +130,12 @@ final class HeldWaits {
         }
     }
 
-    private void take(HeldSteps.Key key, String call) {
+    /** Tasks that have ended stay so: whoever waits for the same ones, at the same time or later, waits for the same. */
+    private void take(HeldSteps.Key key, NewWait wait, String call) {
         lock.lock();
         try {
-            if (!used.add(key)) {
+            NewWait before = used.putIfAbsent(key, wait);
+            if (before != null && !(wait.hasEnds() && wait.equals(before))) {
                 throw NewWaits.failed(call, key.name(), "this run has used the name already, and names must differ");
             }
         } finally {

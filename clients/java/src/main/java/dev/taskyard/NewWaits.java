@@ -7,7 +7,7 @@ import dev.taskyard.v1.Question;
 import dev.taskyard.v1.Step;
 import java.time.Duration;
 import java.util.Collection;
-import java.util.LinkedHashSet;
+import java.util.TreeSet;
 import java.util.regex.Pattern;
 
 /** What handlers wait for, as it is sent: questions, times, the ends of tasks and events. */
@@ -48,7 +48,7 @@ final class NewWaits {
 
     static NewWait join(Collection<String> taskIds, String name, Duration timeout) {
         checkName("join", name);
-        var ends = EndOfTasks.newBuilder().addAllTaskIds(new LinkedHashSet<>(taskIds));
+        var ends = EndOfTasks.newBuilder().addAllTaskIds(new TreeSet<>(taskIds));
         if (ends.getTaskIdsCount() > MAX_JOINED) {
             String reason = "it has at most " + MAX_JOINED + " tasks, not " + ends.getTaskIdsCount();
             throw failed("join", name, reason);

@@ -10,6 +10,7 @@ import java.util.Collection;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeoutException;
+import java.util.stream.Stream;
 
 /** The part of a running task whose later runs go on where it got to: its steps, and what it waits for without a slot. */
 abstract sealed class ResumableTask permits RunningTask {
@@ -141,11 +142,28 @@ abstract sealed class ResumableTask permits RunningTask {
     }
 
     /**
+     * Waits for the end of children, however long that takes, as {@link #join(Collection, String, Duration)} does.
+     *
+     * @param name the name of the wait
+     * @param children the children, at most 10,000
+     * @throws InterruptedException if the handler is to stop
+     * @throws Parked if some have not ended yet
+     */
+    public void join(String name, Child... children) throws InterruptedException {
+        try {
+            join(Stream.of(children).map(Child::id).toList(), name, null);
+        } catch (TimeoutException impossible) {
+            throw new IllegalStateException(impossible);
+        }
+    }
+
+    /**
      * Waits for the end of tasks without a lease and without a slot, as {@link #ask(String, Class, Question, Duration)} waits
-     * for an answer. Submit them by {@link #child}, or in steps that return their ids, or each run submits them anew.
+     * for an answer. Submit them by {@link #child}, or in steps that return their ids, or each run submits them anew. It may be
+     * called again for the same tasks, also in another thread meanwhile.
      *
      * @param taskIds the tasks, at most 10,000: children of this task, or of its agent
-     * @param name the name, at most 256 characters, which no other join of the task has
+     * @param name the name, at most 256 characters, which no join of the task for other tasks, or for another time, has
      * @param timeout how long to wait at most, up to 366 days; null for as long as it takes
      * @throws InterruptedException if the handler is to stop
      * @throws Parked if some have not ended yet

@@ -7,15 +7,20 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.taskyard.v1.ListTasksRequest;
 import dev.taskyard.v1.Parent;
 import dev.taskyard.v1.RetryPolicy;
+import dev.taskyard.v1.Step;
 import dev.taskyard.v1.SubmitTaskRequest;
 import dev.taskyard.v1.Task;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -111,6 +116,42 @@ class ChildrenTest {
             assertEquals(List.of(1L, 1L), taskyard.result(id));
             assertEquals(1, ids.stream().distinct().count());
         }
+    }
+
+    @Test
+    void severalMayWaitForTheSameChild() {
+        try (RunningHost host = family(task -> {
+            Child child = task.child("one", "work", Map.of("id", 1, "size", 2));
+            // With one slot it has not ended when the first run comes here.
+            List<Future<?>> waiting = new ArrayList<>();
+            for (int n = 0; n < 3; n++) {
+                waiting.add(started(() -> child.result(Map.class).get("text")));
+                waiting.add(started(() -> {
+                    task.join("all", child);
+                    return null;
+                }));
+            }
+            List<Object> found = new ArrayList<>();
+            for (var each : waiting) {
+                found.add(each.get());
+            }
+            // In one thread, too.
+            task.join("all", child);
+            found.add(child.result(Map.class).get("text"));
+            assertThrows(NotRetryableException.class, () -> task.join(List.of(child.id(), task.id()), "all", null));
+            return found;
+        })) {
+            String id = taskyard.submit(WORK).getTaskId();
+            assertEquals(Arrays.asList("€€", null, "€€", null, "€€", null, "€€"), taskyard.result(id));
+            var steps = taskyard.steps(id).stream().map(Step::getName).toList();
+            assertEquals(steps.stream().distinct().toList(), steps);
+        }
+    }
+
+    private static Future<?> started(Callable<?> work) {
+        FutureTask<?> task = new FutureTask<>(work);
+        new Thread(task).start();
+        return task;
     }
 
     @Test
