@@ -25,7 +25,7 @@ MAX_CHECKS: Final = 4_000_000
 MAX_PATTERN_CHARS: Final = 100_000
 """Of an answer: the patterns of its schema times its characters."""
 REFUSED: Final = ("$anchor", "$dynamicAnchor", "$dynamicRef", "unevaluatedItems", "unevaluatedProperties")
-"""What leads in circles, or is looked at again and again. Who names a property so cannot be asked for it."""
+"""Words that lead in circles, or make parts of an answer be looked at again. No property can have these names."""
 
 UNUSABLE: Final = "is no JSON Schema that can be used"
 
