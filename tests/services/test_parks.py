@@ -158,6 +158,25 @@ async def test_after_its_time_the_default_has_counted(server):
     assert await refusal(answer(server, task_id, "no")) == ("FAILED_PRECONDITION", "the time of the question is over")
 
 
+async def test_after_its_time_a_question_of_a_task_that_runs_is_not_open(server):
+    stream, assignment, task_id = await running(server)
+    await park(server, assignment, ask(timeout=10), ask("more", timeout=60), NewWait(name="nap", sleep_secs=1))
+    await server.advance(2)
+    await stream.task()
+    await server.advance(9)
+    open_now = (await server.parks.ListQuestions(pb.ListQuestionsRequest())).questions
+    assert [each.question_id for each in open_now] == ["more"]
+    assert (await refusal(answer(server, task_id, "no")))[0] == "FAILED_PRECONDITION"
+
+
+async def test_no_wait_lasts_for_more_than_366_days(server):
+    _, assignment, task_id = await running(server)
+    child = await server.submit(parent_id=task_id, hold=True)
+    await park(server, assignment, NewWait(name="all", ends=EndOfTasks(task_ids=[child])))
+    park_of = (await server.get(task_id)).park
+    assert park_of.waits[0].until.seconds - park_of.since.seconds == 366 * 86_400
+
+
 async def test_without_a_default_the_task_fails(server):
     _, assignment, task_id = await running(server, retry_policy={"max_attempts": 5})
     await park(server, assignment, ask(timeout=60))

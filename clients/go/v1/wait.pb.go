@@ -298,7 +298,7 @@ type NewWait struct {
 	//	*NewWait_Event
 	Awaited isNewWait_Awaited `protobuf_oneof:"awaited"`
 	// For how many seconds at most, from 0 to 31,622,400; for `sleep_secs` it means nothing. Default of a question 604,800, a
-	// week, of the end of tasks and of an event none.
+	// week, of others the most, 366 days.
 	TimeoutSecs   *float64 `protobuf:"fixed64,5,opt,name=timeout_secs,json=timeoutSecs,proto3,oneof" json:"timeout_secs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

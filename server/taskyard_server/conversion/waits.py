@@ -25,6 +25,7 @@ MAX_TEXT_CHARS: Final = 10_000
 MAX_CHOICES: Final = 100
 MAX_AWAITED: Final = 10_000
 MAX_WAIT_SECS: Final = 31_622_400.0
+"""How long a wait lasts at most: none is for ever, so that tasks that wait for one another end, too."""
 QUESTION_SECS: Final = 604_800.0
 """How long a question is open that says nothing else."""
 KINDS: Final = {kind: pb.Wait.Kind.Value(kind) for kind in (ANSWER, ENDS, TIME, EVENT)}
@@ -46,14 +47,14 @@ def new_waits(messages: Sequence[pb.NewWait], now: float) -> tuple[Wait, ...]:
 
 
 def _new_wait(message: pb.NewWait, now: float, prefix: str) -> Wait:
-    timeout = message.timeout_secs if message.HasField("timeout_secs") else None
-    if timeout is not None:
-        _check_secs(timeout, f"{prefix}timeout_secs")
-    until = None if timeout is None else now + timeout
     awaited = message.WhichOneof("awaited")
+    timeout = QUESTION_SECS if awaited == "question" else MAX_WAIT_SECS
+    if message.HasField("timeout_secs"):
+        timeout = message.timeout_secs
+        _check_secs(timeout, f"{prefix}timeout_secs")
+    until = now + timeout
     if awaited == "question":
         name = requests.path_name(message.name, "name", prefix)
-        until = now + QUESTION_SECS if until is None else until
         return _asked(name, message.question, until, f"{prefix}question.")
     name = requests.step_name(message.name, f"{prefix}name")
     if awaited == "ends":

@@ -99,8 +99,9 @@ class QuestionCommands:
         state = self._namespaces.find(namespace)
         if state is None:
             return [], None
+        now = self._now()
         return await self._barrier.give(
-            state, lambda: _page(state, after, limit, max_bytes, agent_id, agents, payloads, show)
+            state, lambda: _page(state, now, after, limit, max_bytes, agent_id, agents, payloads, show)
         )
 
     async def _repeated(self, state: NamespaceState, answer: NewAnswer, agents: Names | None) -> TaskState:
@@ -119,6 +120,7 @@ class QuestionCommands:
 
 def _page(
     state: NamespaceState,
+    now: float,
     after: int,
     limit: int,
     max_bytes: int,
@@ -137,11 +139,11 @@ def _page(
             park = task.history.park
             assert park is not None
             is_shown = _may_see(state, task, payloads)
-            shown = [show(task, wait, is_shown) for wait in park.waits if wait.kind == ANSWER]
+            shown = [show(task, wait, is_shown) for wait in park.waits if _is_open(wait, now)]
             size += sum([its for _, its in shown])
             if found and size > max_bytes:
                 return found, last
-            count += 1
+            count += bool(shown)
             found += [each for each, _ in shown]
         last = task.seq
     return found, None
@@ -153,3 +155,8 @@ def _may_see(state: NamespaceState, task: Task, agents: Names | None) -> bool:
         return True
     parent = None if task.options.parent_id is None else state.scheduler.find(task.options.parent_id)
     return parent is not None and parent.agent_id in agents
+
+
+def _is_open(wait: Wait, now: float) -> bool:
+    """True for a question whose time is not over; of a task that runs nobody has noticed the end."""
+    return wait.kind == ANSWER and (wait.until is None or wait.until > now)

@@ -201,7 +201,7 @@ class NewWait(_message.Message):
     """That so many seconds are over, from 0 to 31,622,400."""
     timeout_secs: _builtins.float
     """For how many seconds at most, from 0 to 31,622,400; for `sleep_secs` it means nothing. Default of a question 604,800, a
-    week, of the end of tasks and of an event none.
+    week, of others the most, 366 days.
     """
     @_builtins.property
     def question(self) -> Global___Question:

@@ -38,7 +38,7 @@ async def parked(yard, handler=pays):
 async def test_a_task_goes_on_with_what_is_sent(yard, handler):
     task = await parked(yard, handler)
     (wait,) = (await task.task()).park.waits
-    assert (wait.kind, wait.name, wait.event, wait.until) == (WaitFor.EVENT, "paid", "paid", None)
+    assert (wait.kind, wait.name, wait.event) == (WaitFor.EVENT, "paid", "paid")
     assert await yard.client.send_event("shipped") == 0
     assert await yard.client.send_event("paid", {"amount": 7}) == 1
     await yard.advance()

@@ -262,7 +262,7 @@ export type NewWait = Message<"taskyard.v1.NewWait"> & {
 
   /**
    * For how many seconds at most, from 0 to 31,622,400; for `sleep_secs` it means nothing. Default of a question 604,800, a
-   * week, of the end of tasks and of an event none.
+   * week, of others the most, 366 days.
    *
    * @generated from field: optional double timeout_secs = 5;
    */
