@@ -4,9 +4,13 @@
 package taskyard
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+
+	"google.golang.org/protobuf/proto"
 
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
@@ -43,10 +47,11 @@ type Child struct {
 //
 // It is a task like any other, of this task's agent, and is cancelled when this one ends unless OnParentEnd is
 // [ParentEndKeeps]. It has neither an idempotency key nor a unique key, since the name is one. [Child.Result] and
-// [RunningTask.Join] wait for its end without a slot.
+// [RunningTask.Join] wait for its end without a slot. Params that are too large for a message become an artifact of it by
+// themselves.
 //
-// The error is an *[Error]: [CodeBadRequest], [CodeLeaseLost], [CodeQueueFull], [CodeTooLarge] for params that do not fit a
-// message or one of more than 1,000 children, [CodeNotFound] for a task that it comes after. It is [ErrParked] if the task
+// The error is an *[Error]: [CodeBadRequest], [CodeLeaseLost], [CodeQueueFull], [CodeTooLarge] for params that are too large
+// for an artifact too, or where the server keeps none, or one of more than 1,000 children, [CodeNotFound] for a task that it comes after. It is [ErrParked] if the task
 // is parked, and a *[StopError] if the handler is to stop.
 func (t *RunningTask) Child(ctx context.Context, name string, task NewTask) (*Child, error) {
 	if ctx.Err() != nil {
@@ -62,27 +67,82 @@ func (t *RunningTask) Child(ctx context.Context, name string, task NewTask) (*Ch
 		return nil, goesOn("child", name)
 	}
 	defer t.waits.underWay.Done()
-	answer, err := t.childCalls().SubmitChild(ctx, &taskyardv1.SubmitChildRequest{
-		HostId: t.held.hostID, TaskId: t.ID, FencingToken: float64(t.FencingToken), Name: name, Child: request,
-	})
+	answer, err := t.submitChildOfAnySize(ctx, name, request)
 	if err != nil {
 		return nil, err
 	}
 	return &Child{name, answer.GetTaskId(), t}, nil
 }
 
+// submitChildOfAnySize submits a child, whatever the size of its params.
+func (t *RunningTask) submitChildOfAnySize(
+	ctx context.Context, name string, request *taskyardv1.SubmitTaskRequest,
+) (*taskyardv1.SubmitChildResponse, error) {
+	most := t.steps.maxPayloadBytes()
+	if most == 0 || sizeOfParams(request) <= most {
+		answer, err := t.submitChild(ctx, name, request)
+		if most == 0 || !refusesParams(err) {
+			return answer, err
+		}
+	}
+	return t.submitLargeChild(ctx, name, request)
+}
+
+// submitLargeChild submits a child held, gives it its params as an artifact, and lets it go. What was cut off in between
+// is done by the next run, which does the same.
+func (t *RunningTask) submitLargeChild(
+	ctx context.Context, name string, request *taskyardv1.SubmitTaskRequest,
+) (*taskyardv1.SubmitChildResponse, error) {
+	held, data, err := heldRequest(request)
+	if err != nil {
+		return nil, badRequest("params: " + err.Error())
+	}
+	answer, err := t.submitChild(ctx, name, held)
+	if err != nil || !answer.GetHeld() {
+		return answer, err
+	}
+	if _, err = t.held.put(ctx, name, paramsArtifact, bytes.NewReader(data), "application/json"); err != nil {
+		if CodeOf(err) != CodeConflict {
+			return nil, err
+		}
+		// Somebody may have let it go.
+		if again, failed := t.submitChild(ctx, name, held); failed != nil || !again.GetHeld() {
+			return again, failed
+		}
+		return nil, noArtifact(err)
+	}
+	if request.GetHold() {
+		return answer, nil
+	}
+	held.Hold = proto.Bool(false)
+	return t.submitChild(ctx, name, held)
+}
+
+func (t *RunningTask) submitChild(
+	ctx context.Context, name string, child *taskyardv1.SubmitTaskRequest,
+) (*taskyardv1.SubmitChildResponse, error) {
+	return t.childCalls().SubmitChild(ctx, &taskyardv1.SubmitChildRequest{
+		HostId: t.held.hostID, TaskId: t.ID, FencingToken: float64(t.FencingToken), Name: name, Child: child,
+	})
+}
+
 // Result stores the result in what v points to, as [Task.DecodeResult] does, whatever its size: a *[Payload] gets the
-// output as it is, nil nothing. Until the child has ended, the task is parked as by [RunningTask.Join] under the name
-// "child NAME", for which there are the options; return the [ErrParked]. Several goroutines may wait for one child, with
-// the same options.
+// output as it is, nil nothing. Until the child has ended, the task is parked as by [RunningTask.Join], for which there are
+// the options; return the [ErrParked].
+//
+// It may be called again, after a timeout too, and by several goroutines: the waits of a run are named "child NAME",
+// "child NAME 2" and so on, in the order in which they begin, by which a later run finds them again. Goroutines whose order
+// may differ, and which have different limits, name theirs by [JoinAs].
 //
 // The error is a *[ChildFailed] if the child failed or was cancelled, one of Join, such as [ErrJoinTimeout], or that of
 // encoding/json.
 func (c *Child) Result(ctx context.Context, v any, options ...JoinOption) error {
 	found, err := c.fetch(ctx)
-	if err == nil && !found.State.Ended() {
-		options = append([]JoinOption{JoinAs("child " + c.Name)}, options...)
-		if err = c.parent.Join(ctx, []string{c.ID}, options...); err == nil {
+	for err == nil && !found.State.Ended() {
+		named := append([]JoinOption{JoinAs(c.parent.waits.nameOf(c.Name))}, options...)
+		err = c.parent.Join(ctx, []string{c.ID}, named...)
+		// Without a limit it is another goroutine's wait, whose place this one has in this run.
+		if err == nil || errors.Is(err, ErrJoinTimeout) && len(options) == 0 {
 			found, err = c.fetch(ctx)
 		}
 	}

@@ -122,30 +122,118 @@ func TestSeveralMayWaitForTheSameChild(t *testing.T) {
 			return nil, err
 		}
 		// With one slot it has not ended when the first run comes here.
-		found, failed := make([]page, 3), make([]error, 6)
+		found, failed := make([]page, 3), make([]error, 4)
+		limits := [][]JoinOption{nil, {JoinWithin(time.Hour)}, {JoinWithin(2 * time.Hour)}}
 		var together sync.WaitGroup
 		for i := range found {
-			together.Go(func() { failed[i] = child.Result(ctx, &found[i]) })
-			together.Go(func() { failed[3+i] = task.JoinChildren(ctx, []*Child{child}) })
+			together.Go(func() { failed[i] = child.Result(ctx, &found[i], limits[i]...) })
 		}
+		together.Go(func() { failed[3] = task.JoinChildren(ctx, []*Child{child}) })
 		together.Wait()
 		if err := errors.Join(failed...); err != nil {
 			return nil, err
 		}
 		// In one goroutine, too.
-		if err := errors.Join(task.JoinChildren(ctx, []*Child{child}), child.Result(ctx, nil)); err != nil {
-			return nil, err
-		}
-		other := task.Join(ctx, []string{child.ID, task.ID})
-		return []string{found[0].Text, found[1].Text, found[2].Text, fmt.Sprint(other)}, nil
+		err = child.Result(ctx, nil, JoinWithin(time.Minute))
+		again := task.JoinChildren(ctx, []*Child{child})
+		return []string{found[0].Text, found[1].Text, found[2].Text, fmt.Sprint(again)}, err
 	})
 	ended := must(client.Run(ctx, NewTask{Action: "talk"}))(t)
 	want := "[wordswords wordswords wordswords join \"join\": this run has used the name already, and names must differ]"
 	if got := fmt.Sprint(ended.Result); got != want {
 		t.Error(got, ended.Error)
 	}
-	if got := stepsOf(ctx, t, client, ended.ID); len(got) == 0 || len(got) > 2 {
-		t.Error(got)
+}
+
+func TestAWaitWithALimitEndsBesideOneWithout(t *testing.T) {
+	client, ctx := connect(t, address), testContext(t)
+	late := make(chan string, 1)
+	runFamily(t, client, func(ctx context.Context, task *RunningTask) (any, error) {
+		child, err := task.Child(ctx, "one", NewTask{Action: "talk", Input: page{Text: "words"}, Hold: true})
+		if err != nil {
+			return nil, err
+		}
+		var found page
+		var limited, unlimited error
+		var together sync.WaitGroup
+		together.Go(func() { limited = child.Result(ctx, nil, JoinWithin(time.Millisecond), JoinAs("limited")) })
+		together.Go(func() { unlimited = child.Result(ctx, &found) })
+		together.Wait()
+		if errors.Is(limited, ErrJoinTimeout) {
+			select {
+			case late <- child.ID:
+			default:
+			}
+		}
+		return found.Text, unlimited
+	})
+	id := submitTalk(ctx, t, client, nil)
+	must(client.Resume(ctx, receive(t, late)))(t)
+	if ended := must(client.Wait(ctx, id))(t); ended.Result != "wordswords" {
+		t.Errorf("%+v", ended)
+	}
+}
+
+func TestAWaitWithoutALimitTakesNoTimeoutOfAnotherOne(t *testing.T) {
+	client, ctx := connect(t, address), testContext(t)
+	var runs atomic.Int32
+	runFamily(t, client, func(ctx context.Context, task *RunningTask) (any, error) {
+		child, err := task.Child(ctx, "one", NewTask{Action: "talk", Input: page{Text: "words"}, Hold: true})
+		if err != nil {
+			return nil, err
+		}
+		// As where another goroutine comes first.
+		if runs.Add(1) == 1 {
+			return nil, child.Result(ctx, nil, JoinWithin(time.Millisecond))
+		}
+		var found page
+		err = child.Result(ctx, &found)
+		if errors.Is(err, ErrParked) && runs.Load() == 2 {
+			_, failed := client.Resume(ctx, child.ID)
+			err = errors.Join(err, failed)
+		}
+		return found.Text, err
+	})
+	if ended := must(client.Run(ctx, NewTask{Action: "talk"}))(t); ended.Result != "wordswords" {
+		t.Errorf("%+v", ended)
+	}
+}
+
+func TestAResultThatTookTooLongIsWaitedForAgain(t *testing.T) {
+	client, ctx := connect(t, address), testContext(t)
+	held := make(chan string, 1)
+	runFamily(t, client, func(ctx context.Context, task *RunningTask) (any, error) {
+		child, err := task.Child(ctx, "one", NewTask{Action: "talk", Input: page{Text: "words"}, Hold: true})
+		if err != nil {
+			return nil, err
+		}
+		for late := 0; ; {
+			var found page
+			err := child.Result(ctx, &found, JoinWithin(time.Duration(late+1)*time.Millisecond))
+			if !errors.Is(err, ErrJoinTimeout) {
+				return found.Text, err
+			}
+			if late++; late == 3 {
+				select {
+				case held <- child.ID:
+				default:
+				}
+			}
+		}
+	})
+	id := submitTalk(ctx, t, client, nil)
+	must(client.Resume(ctx, receive(t, held)))(t)
+	if ended := must(client.Wait(ctx, id))(t); ended.Result != "wordswords" {
+		t.Errorf("%+v", ended)
+	}
+	steps := stepsOf(ctx, t, client, id)
+	for i, each := range steps {
+		if i > 0 && each != fmt.Sprint("ends child one ", i+1) || i == 0 && each != "ends child one" {
+			t.Error(steps)
+		}
+	}
+	if len(steps) < 3 {
+		t.Error(steps)
 	}
 }
 

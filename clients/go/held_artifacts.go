@@ -62,20 +62,27 @@ func (t *RunningTask) PutArtifact(
 func (t *RunningTask) putArtifact(
 	ctx context.Context, name string, content io.ReadSeeker, mediaType string,
 ) (*Artifact, error) {
-	put, err := uploadArtifact(content, func(part artifactPart) (*taskyardv1.Artifact, error) {
-		answer, err := t.held.client.artifacts.UploadArtifact(ctx, &taskyardv1.UploadArtifactRequest{
-			HostId: t.held.hostID, TaskId: t.ID, FencingToken: float64(t.FencingToken), Name: name,
-			Offset: float64(part.offset), SizeBytes: float64(part.size), Sha256: part.sum,
-			Content: &httpbody.HttpBody{ContentType: mediaType, Data: part.data},
-		})
-		return answer.GetArtifact(), err
-	})
+	put, err := t.held.put(ctx, "", name, content, mediaType)
 	if put != nil {
 		t.held.mu.Lock()
 		t.held.sums[name] = put.SHA256
 		t.held.mu.Unlock()
 	}
 	return put, err
+}
+
+// put uploads an artifact of a child of the task that is held, or of the task itself for the child "".
+func (h *heldArtifacts) put(
+	ctx context.Context, child, name string, content io.ReadSeeker, mediaType string,
+) (*Artifact, error) {
+	return uploadArtifact(content, func(part artifactPart) (*taskyardv1.Artifact, error) {
+		answer, err := h.client.artifacts.UploadArtifact(ctx, &taskyardv1.UploadArtifactRequest{
+			HostId: h.hostID, TaskId: h.lease.taskID, FencingToken: float64(h.lease.token), Name: name, Child: child,
+			Offset: float64(part.offset), SizeBytes: float64(part.size), Sha256: part.sum,
+			Content: &httpbody.HttpBody{ContentType: mediaType, Data: part.data},
+		})
+		return answer.GetArtifact(), err
+	})
 }
 
 // ReadArtifact returns the bytes of an artifact of the task: one that was attached to it, or that it was given in any

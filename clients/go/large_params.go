@@ -20,10 +20,15 @@ import (
 const maxParamsBytes = 262_144
 
 // refusalOfParams is how the error begins of a task whose params the server does not take.
-var refusalOfParams = regexp.MustCompile(`^(tasks\[\d+\]\.)?(params|input):`)
+var refusalOfParams = regexp.MustCompile(`^(tasks\[\d+\]\.|child\.)?(params|input):`)
 
 func refusesParams(err error) bool {
 	return CodeOf(err) == CodeTooLarge && refusalOfParams.MatchString(asError(err).Reason)
+}
+
+// sizeOfParams returns the bytes of what a task has as params and input, encoded.
+func sizeOfParams(task *taskyardv1.SubmitTaskRequest) int {
+	return proto.Size(task.GetParams()) + proto.Size(task.GetInput())
 }
 
 // submitAnySize submits a task, whatever the size of its params. A task whose params become an artifact is held until they
@@ -32,7 +37,7 @@ func refusesParams(err error) bool {
 func (c *Client) submitAnySize(
 	ctx context.Context, request *taskyardv1.SubmitTaskRequest, isRepeatable bool,
 ) (*taskyardv1.SubmitTaskResponse, error) {
-	if proto.Size(request.GetParams())+proto.Size(request.GetInput()) <= maxParamsBytes {
+	if sizeOfParams(request) <= maxParamsBytes {
 		answer, err := c.submitter.submit(ctx, request)
 		if !refusesParams(err) {
 			return answer, err
@@ -110,12 +115,17 @@ func (c *Client) attachParams(ctx context.Context, taskID string, data []byte) (
 		return false, nil
 	}
 	if code == CodeConflict || code == CodeUnimplemented {
-		refused := *asError(err)
-		refused.Code = CodeTooLarge
-		refused.Reason = "params: are so large that they would be an artifact, but " + refused.Reason
-		return true, &refused
+		return true, noArtifact(err)
 	}
 	return true, err
+}
+
+// noArtifact returns the error for params that cannot become an artifact, for the refusal of that.
+func noArtifact(err error) error {
+	refused := *asError(err)
+	refused.Code = CodeTooLarge
+	refused.Reason = "params: are so large that they would be an artifact, but " + refused.Reason
+	return &refused
 }
 
 // release lets a task go that has its params.

@@ -14,7 +14,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
@@ -89,7 +88,7 @@ func AnswerWithin(limit time.Duration) AskOption {
 // JoinOption is an option of [RunningTask.Join].
 type JoinOption func(*taskyardv1.NewWait) error
 
-// JoinAs sets the name, which no join of the task for other tasks, or for another time, has. Default: join.
+// JoinAs sets the name, which no other join of the task has. Default: join.
 func JoinAs(name string) JoinOption {
 	return func(wait *taskyardv1.NewWait) error {
 		wait.Name = name
@@ -149,8 +148,7 @@ func (t *RunningTask) Sleep(ctx context.Context, duration time.Duration, name st
 
 // Join waits for the end of tasks without a lease and without a slot, as [RunningTask.Ask] waits for an answer: at
 // most 10,000 tasks, which are children of this task, or of its agent. It returns nil once all have ended, in
-// whatever way; [Client.Get] tells in which. It may be called again for the same tasks, also by another goroutine
-// meanwhile. Submit them by [RunningTask.Child], or in steps that return their ids, or each
+// whatever way; [Client.Get] tells in which. Submit them by [RunningTask.Child], or in steps that return their ids, or each
 // run submits them anew. The error is [ErrJoinTimeout] if they have not ended in time; others are those of Ask.
 func (t *RunningTask) Join(ctx context.Context, taskIDs []string, options ...JoinOption) error {
 	ends := &taskyardv1.EndOfTasks{TaskIds: slices.Compact(slices.Sorted(slices.Values(taskIDs)))}
@@ -178,7 +176,8 @@ type runWaits struct {
 	steps *runSteps
 
 	mu       sync.Mutex
-	used     map[stepKey]*taskyardv1.NewWait
+	used     map[stepKey]bool
+	children map[string]int        // How many waits for its end each child has had.
 	parked   []*taskyardv1.NewWait // In the order in which they were made; none unless the run is parked.
 	underWay sync.WaitGroup        // The steps whose work goes on, or whose record does. None is added to a parked run.
 }
@@ -195,7 +194,7 @@ func (w *runWaits) await(ctx context.Context, call string, wait *taskyardv1.NewW
 		return nil, context.Cause(ctx)
 	}
 	key := stepKey{kindOfWait(wait), wait.Name}
-	if !w.take(key, wait) {
+	if !w.take(key) {
 		return nil, waitFailed(call, wait.Name, "this run has used the name already, and names must differ")
 	}
 	recorded, err := w.steps.fetch(ctx)
@@ -208,26 +207,35 @@ func (w *runWaits) await(ctx context.Context, call string, wait *taskyardv1.NewW
 		delete(w.used, key)
 		return nil, err
 	}
-	isSame := func(other *taskyardv1.NewWait) bool { return stepKey{kindOfWait(other), other.Name} == key }
-	if !slices.ContainsFunc(w.parked, isSame) {
-		w.parked = append(w.parked, wait)
-	}
+	w.parked = append(w.parked, wait)
 	return nil, ErrParked
 }
 
-// take takes the name of a wait for this run. It returns false if another wait has it. Tasks that have ended stay so:
-// whoever waits for the same ones, at the same time or later, waits for the same.
-func (w *runWaits) take(key stepKey, wait *taskyardv1.NewWait) bool {
+func (w *runWaits) take(key stepKey) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if before := w.used[key]; before != nil {
-		return wait.GetEnds() != nil && proto.Equal(before, wait)
+	if w.used[key] {
+		return false
 	}
 	if w.used == nil {
-		w.used = map[stepKey]*taskyardv1.NewWait{}
+		w.used = map[stepKey]bool{}
 	}
-	w.used[key] = wait
+	w.used[key] = true
 	return true
+}
+
+// nameOf returns the name of the next wait of this run for the end of a child.
+func (w *runWaits) nameOf(child string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.children == nil {
+		w.children = map[string]int{}
+	}
+	w.children[child]++
+	if count := w.children[child]; count > 1 {
+		return fmt.Sprintf("child %s %d", child, count)
+	}
+	return "child " + child
 }
 
 func (w *runWaits) isParked() bool {
