@@ -58,8 +58,11 @@ public final class Child {
     }
 
     /**
-     * What it returned, whatever the size. Until it has ended the task is parked, as by {@link RunningTask#join} under the name
-     * {@code child NAME}. Several threads may wait for one child, with the same timeout.
+     * What it returned, whatever the size. Until it has ended the task is parked, as by {@link RunningTask#join}.
+     *
+     * <p>It may be called again, after a timeout too, and by several threads: the waits of a run are named {@code child NAME},
+     * {@code child NAME 2} and so on, in the order in which they begin, by which a later run finds them again. Threads whose
+     * order may differ, and which have different limits, wait by {@link RunningTask#join} under names of their own first.
      *
      * @param <T> the type
      * @param type the type of the result: a plain one, see {@link Json}, such as {@code Map.class} or {@code String.class};
@@ -76,8 +79,15 @@ public final class Child {
     public <T> T result(Class<T> type, Duration timeout) throws InterruptedException, TimeoutException {
         parent.check();
         TaskInput found = parent.children().fetch(name);
-        if (!ENDS.contains(found.task().getState())) {
-            parent.join(List.of(id), "child " + name, timeout);
+        while (!ENDS.contains(found.task().getState())) {
+            try {
+                parent.join(List.of(id), parent.steps().waits.nameOf(name), timeout);
+            } catch (TimeoutException late) {
+                // Without a limit it is another thread's wait, whose place this one has in this run.
+                if (timeout != null) {
+                    throw late;
+                }
+            }
             found = parent.children().fetch(name);
         }
         if (found.task().getState() != Task.State.done) {

@@ -3,6 +3,7 @@ package dev.taskyard;
 import dev.taskyard.v1.ChildServiceGrpc.ChildServiceBlockingStub;
 import dev.taskyard.v1.FetchChildRequest;
 import dev.taskyard.v1.SubmitChildRequest;
+import dev.taskyard.v1.SubmitChildResponse;
 import dev.taskyard.v1.SubmitTaskRequest;
 
 /** The children of a task under its lease: submitted by their names, and fetched with what became of them. */
@@ -23,11 +24,57 @@ final class HeldChildren {
     }
 
     /**
-     * Submits a child, or finds the one that has its name. Returns its id.
+     * Submits a child, or finds the one that has its name. Returns its id. Params that are too large become an artifact of it.
      *
      * @throws Parked if the run is parked
      */
     String submit(String name, SubmitTaskRequest child) {
+        int most = held.maxPayloadBytes();
+        held.steps.waits.begin();
+        try {
+            if (most == 0 || LargeParams.sizeOf(child) <= most) {
+                try {
+                    return send(name, child).getTaskId();
+                } catch (TaskyardException error) {
+                    if (most == 0 || !LargeParams.refusesParams(error)) {
+                        throw error;
+                    }
+                }
+            }
+            return submitLarge(name, child).getTaskId();
+        } finally {
+            held.steps.waits.finish();
+        }
+    }
+
+    /**
+     * Submits a child held, gives it its params as an artifact, and lets it go. What was cut off in between is done by the
+     * next run, which does the same.
+     */
+    private SubmitChildResponse submitLarge(String name, SubmitTaskRequest child) {
+        byte[] data = LargeParams.dataOf(child);
+        SubmitTaskRequest request = LargeParams.held(child, data);
+        SubmitChildResponse made = send(name, request);
+        if (!made.getHeld()) {
+            return made;
+        }
+        try {
+            held.put(name, References.PARAMS, ArtifactContent.of(data), References.JSON);
+        } catch (TaskyardException error) {
+            if (!error.code().equals("conflict")) {
+                throw error;
+            }
+            // Somebody may have let it go.
+            SubmitChildResponse again = send(name, request);
+            if (again.getHeld()) {
+                throw LargeParams.noArtifact(error);
+            }
+            return again;
+        }
+        return child.getHold() ? made : send(name, request.toBuilder().setHold(false).build());
+    }
+
+    private SubmitChildResponse send(String name, SubmitTaskRequest child) {
         SubmitChildRequest request = SubmitChildRequest.newBuilder()
                 .setHostId(hostId)
                 .setTaskId(lease.taskId())
@@ -35,12 +82,7 @@ final class HeldChildren {
                 .setName(name)
                 .setChild(child)
                 .build();
-        held.steps.waits.begin();
-        try {
-            return calls.repeated(() -> calls.timed(children).submitChild(request)).getTaskId();
-        } finally {
-            held.steps.waits.finish();
-        }
+        return calls.repeated(() -> calls.timed(children).submitChild(request));
     }
 
     /** A child as it stands, with its result where that is an artifact. */

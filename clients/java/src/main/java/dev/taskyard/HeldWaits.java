@@ -6,8 +6,10 @@ import dev.taskyard.v1.Task;
 import dev.taskyard.v1.TaskParked;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
@@ -19,7 +21,10 @@ final class HeldWaits {
     private final HeldSteps steps;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition quiet = lock.newCondition();
-    private final Map<HeldSteps.Key, NewWait> used = new HashMap<>();
+    private final Set<HeldSteps.Key> used = new HashSet<>();
+
+    /** How many waits for its end each child has had. */
+    private final Map<String, Integer> ofChildren = new HashMap<>();
 
     /** In the order in which they were made; none unless the run is parked. */
     private final List<NewWait> parked = new ArrayList<>();
@@ -54,7 +59,7 @@ final class HeldWaits {
             throw NewWaits.failed(call, wait.getName(), reason);
         }
         HeldSteps.Key key = NewWaits.keyOf(wait);
-        take(key, wait, call);
+        take(key, call);
         Step found;
         try {
             found = steps.earlier(task).get(key);
@@ -65,11 +70,7 @@ final class HeldWaits {
         if (found != null) {
             return found;
         }
-        locked(() -> {
-            if (parked.stream().noneMatch(each -> NewWaits.keyOf(each).equals(key))) {
-                parked.add(wait);
-            }
-        });
+        locked(() -> parked.add(wait));
         throw new Parked("the task is parked: its handler begins again once something came");
     }
 
@@ -130,12 +131,21 @@ final class HeldWaits {
         }
     }
 
-    /** Tasks that have ended stay so: whoever waits for the same ones, at the same time or later, waits for the same. */
-    private void take(HeldSteps.Key key, NewWait wait, String call) {
+    /** The name of the next wait of this run for the end of a child. */
+    String nameOf(String child) {
         lock.lock();
         try {
-            NewWait before = used.putIfAbsent(key, wait);
-            if (before != null && !(wait.hasEnds() && wait.equals(before))) {
+            int count = ofChildren.merge(child, 1, Integer::sum);
+            return "child " + child + (count > 1 ? " " + count : "");
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private void take(HeldSteps.Key key, String call) {
+        lock.lock();
+        try {
+            if (!used.add(key)) {
                 throw NewWaits.failed(call, key.name(), "this run has used the name already, and names must differ");
             }
         } finally {

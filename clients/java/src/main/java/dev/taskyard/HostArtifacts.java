@@ -85,7 +85,14 @@ final class HostArtifacts {
         }
 
         Artifact put(String name, ArtifactContent content, String mediaType) {
-            Artifact put = ArtifactUpload.send(content, mediaType, part -> {
+            Artifact put = put("", name, content, mediaType);
+            sums.put(name, put.getSha256());
+            return put;
+        }
+
+        /** Uploads an artifact of a child of the task that is held, or of the task itself where {@code child} is empty. */
+        Artifact put(String child, String name, ArtifactContent content, String mediaType) {
+            return ArtifactUpload.send(content, mediaType, part -> {
                 UploadArtifactRequest request = UploadArtifactRequest.newBuilder()
                         .setHostId(hostId)
                         .setTaskId(lease.taskId())
@@ -95,11 +102,10 @@ final class HostArtifacts {
                         .setSizeBytes(part.size())
                         .setSha256(part.sha256())
                         .setContent(part.content())
+                        .setChild(child)
                         .build();
                 return calls.repeated(() -> calls.timed(artifacts).uploadArtifact(request)).getArtifact();
             });
-            sums.put(name, put.getSha256());
-            return put;
         }
 
         /** Reads an artifact, anew where the task has put another one in its place meanwhile. */
@@ -184,6 +190,11 @@ final class HostArtifacts {
                     .setName(name)
                     .build();
             return calls.repeated(() -> calls.timed(inputs).fetchInput(request));
+        }
+
+        /** The most bytes of params or a result that are no artifact; 0 where the server takes no artifacts. */
+        int maxPayloadBytes() {
+            return maxPayloadBytes;
         }
 
         /** Whether a result is to be an artifact. */

@@ -28,7 +28,7 @@ final class LargeParams {
     private static final int MAX_BYTES = 262_144;
 
     /** How the error begins of a task whose params the server does not take. */
-    private static final Pattern REFUSED = Pattern.compile("(tasks\\[\\d+]\\.)?(params|input):.*", Pattern.DOTALL);
+    private static final Pattern REFUSED = Pattern.compile("(tasks\\[\\d+]\\.|child\\.)?(params|input):.*", Pattern.DOTALL);
 
     /** The errors after which a task may be left held, for a repeat to find. */
     private static final Set<String> BREAKS =
@@ -61,7 +61,7 @@ final class LargeParams {
      *     cancelled otherwise
      */
     SubmitTaskResponse submit(SubmitTaskRequest request, boolean isRepeatable) {
-        if (request.getParams().getSerializedSize() + request.getInput().getSerializedSize() <= MAX_BYTES) {
+        if (sizeOf(request) <= MAX_BYTES) {
             try {
                 return submitter.submit(request);
             } catch (TaskyardException error) {
@@ -92,11 +92,18 @@ final class LargeParams {
         }
     }
 
-    private static boolean refusesParams(TaskyardException error) {
+    /** The bytes of what a task has as params and input, encoded. */
+    static int sizeOf(SubmitTaskRequest request) {
+        return request.getParams().getSerializedSize() + request.getInput().getSerializedSize();
+    }
+
+    /** Whether a task was refused since its params are too large. */
+    static boolean refusesParams(TaskyardException error) {
         return error.code().equals("too_large") && REFUSED.matcher(error.reason()).matches();
     }
 
-    private static byte[] dataOf(SubmitTaskRequest request) {
+    /** What the params or the input of a task are as an artifact. */
+    static byte[] dataOf(SubmitTaskRequest request) {
         return request.hasInput()
                 ? request.getInput().getData().toByteArray()
                 : ByteString.copyFromUtf8(JsonText.of(sorted(Json.plain(request.getParams())))).toByteArray();
@@ -112,7 +119,8 @@ final class LargeParams {
         return plain instanceof List<?> list ? list.stream().map(LargeParams::sorted).toList() : plain;
     }
 
-    private static SubmitTaskRequest held(SubmitTaskRequest request, byte[] data) {
+    /** The task with a reference to its params, and held. */
+    static SubmitTaskRequest held(SubmitTaskRequest request, byte[] data) {
         MessageDigest hash = ArtifactUpload.newHash();
         hash.update(data);
         Artifact artifact = Artifact.newBuilder()
@@ -137,11 +145,16 @@ final class LargeParams {
             if (isConflict && !isHeld(taskId)) {
                 return false;
             } else if (isConflict || error.code().equals("unimplemented")) {
-                String reason = "params: are so large that they would be an artifact, but " + error.reason();
-                throw error.withReason("too_large", reason);
+                throw noArtifact(error);
             }
             throw error;
         }
+    }
+
+    /** The error for params that cannot become an artifact, for the refusal of that. */
+    static TaskyardException noArtifact(TaskyardException error) {
+        String reason = "params: are so large that they would be an artifact, but " + error.reason();
+        return error.withReason("too_large", reason);
     }
 
     /** Lets a task go that has its params. Returns its state. */

@@ -159,11 +159,10 @@ abstract sealed class ResumableTask permits RunningTask {
 
     /**
      * Waits for the end of tasks without a lease and without a slot, as {@link #ask(String, Class, Question, Duration)} waits
-     * for an answer. Submit them by {@link #child}, or in steps that return their ids, or each run submits them anew. It may be
-     * called again for the same tasks, also in another thread meanwhile.
+     * for an answer. Submit them by {@link #child}, or in steps that return their ids, or each run submits them anew.
      *
      * @param taskIds the tasks, at most 10,000: children of this task, or of its agent
-     * @param name the name, at most 256 characters, which no join of the task for other tasks, or for another time, has
+     * @param name the name, at most 256 characters, which no other join of the task has
      * @param timeout how long to wait at most, up to 366 days; null for as long as it takes
      * @throws InterruptedException if the handler is to stop
      * @throws Parked if some have not ended yet
@@ -259,7 +258,8 @@ abstract sealed class ResumableTask permits RunningTask {
     /**
      * Submits a child of the task, once and for all: a later attempt or run gets the same one by its name, whatever else it
      * says. It is of the task's agent, and is cancelled when the task ends, unless its {@code on_parent_end} is {@code keep}.
-     * {@link Child#result(Class)} and {@link #join} wait for its end without a slot.
+     * {@link Child#result(Class)} and {@link #join} wait for its end without a slot. Params that are too large for a message
+     * become an artifact of it by themselves.
      *
      * @param name its name, which no other child of the task has: 1 to 128 letters, digits, {@code .}, {@code _} or {@code -},
      *     and no {@code .} first
@@ -268,8 +268,8 @@ abstract sealed class ResumableTask permits RunningTask {
      * @throws InterruptedException if the handler is to stop
      * @throws Parked if the task is parked
      * @throws TaskyardException {@code bad_request}, {@code lease_lost}, {@code queue_full}, {@code too_large} for params that
-     *     do not fit a message or one of more than 1,000 children, {@code not_found} for a task that it comes after, {@code
-     *     cancelled} if the handler is to stop
+     *     are too large for an artifact too, or where the server keeps none, or one of more than 1,000 children, {@code
+     *     not_found} for a task that it comes after, {@code cancelled} if the handler is to stop
      */
     public Child child(String name, SubmitTaskRequest task) throws InterruptedException {
         check();

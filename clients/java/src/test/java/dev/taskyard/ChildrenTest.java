@@ -17,11 +17,13 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -124,28 +126,75 @@ class ChildrenTest {
             Child child = task.child("one", "work", Map.of("id", 1, "size", 2));
             // With one slot it has not ended when the first run comes here.
             List<Future<?>> waiting = new ArrayList<>();
-            for (int n = 0; n < 3; n++) {
-                waiting.add(started(() -> child.result(Map.class).get("text")));
-                waiting.add(started(() -> {
-                    task.join("all", child);
-                    return null;
-                }));
+            for (Duration limit : Arrays.asList(null, Duration.ofHours(1), Duration.ofHours(2))) {
+                waiting.add(started(() -> child.result(Map.class, limit).get("text")));
             }
+            waiting.add(started(() -> {
+                task.join("all", child);
+                return null;
+            }));
             List<Object> found = new ArrayList<>();
             for (var each : waiting) {
                 found.add(each.get());
             }
             // In one thread, too.
-            task.join("all", child);
-            found.add(child.result(Map.class).get("text"));
-            assertThrows(NotRetryableException.class, () -> task.join(List.of(child.id(), task.id()), "all", null));
+            found.add(child.result(Map.class, Duration.ofMinutes(1)).get("text"));
+            assertThrows(NotRetryableException.class, () -> task.join("all", child));
             return found;
         })) {
             String id = taskyard.submit(WORK).getTaskId();
-            assertEquals(Arrays.asList("€€", null, "€€", null, "€€", null, "€€"), taskyard.result(id));
+            assertEquals(Arrays.asList("€€", "€€", "€€", null, "€€"), taskyard.result(id));
+        }
+    }
+
+    @Test
+    void aResultThatTookTooLongIsWaitedForAgain() throws InterruptedException {
+        var held = new ArrayBlockingQueue<String>(1);
+        try (RunningHost host = family(task -> {
+            Child child = task.child("one", heldChild());
+            for (int late = 0; ; ) {
+                try {
+                    return child.result(Map.class, Duration.ofMillis(late + 1)).get("text");
+                } catch (TimeoutException stillWaiting) {
+                    if (++late == 3) {
+                        held.offer(child.id());
+                    }
+                }
+            }
+        })) {
+            String id = taskyard.submit(WORK).getTaskId();
+            taskyard.resume(held.take());
+            assertEquals("€€", taskyard.result(id));
             var steps = taskyard.steps(id).stream().map(Step::getName).toList();
+            assertEquals(List.of("child one", "child one 2", "child one 3"), steps.subList(0, 3));
             assertEquals(steps.stream().distinct().toList(), steps);
         }
+    }
+
+    @Test
+    void aWaitWithoutALimitTakesNoTimeoutOfAnotherOne() {
+        var runs = new AtomicInteger();
+        try (RunningHost host = family(task -> {
+            Child child = task.child("one", heldChild());
+            // As where another thread comes first.
+            if (runs.incrementAndGet() == 1) {
+                return child.result(Map.class, Duration.ofMillis(1));
+            }
+            try {
+                return child.result(Map.class).get("text");
+            } catch (Parked parked) {
+                if (runs.get() == 2) {
+                    taskyard.resume(child.id());
+                }
+                throw parked;
+            }
+        })) {
+            assertEquals("€€", taskyard.run("work", Map.of()));
+        }
+    }
+
+    private static SubmitTaskRequest heldChild() {
+        return Exact.of(Map.of("id", 1, "size", 2)).putInto(WORK.toBuilder()).setHold(true).build();
     }
 
     private static Future<?> started(Callable<?> work) {
