@@ -211,13 +211,15 @@ class ResultWork(Work[O]):
         timeout: How long it may take at most, None for as long as it takes.
     """
 
-    __slots__ = ("_child", "_end", "_family", "_kind", "_timeout")
+    __slots__ = ("_child", "_end", "_family", "_kind", "_timeout", "_wait")
 
     def __init__(self, child: Child[O], kind: Any, family: Family, timeout: Span | None) -> None:
         self._child = child
         self._kind = kind
         self._family = family
         self._timeout = timeout
+        # In the order of the calls, which is the same in each run.
+        self._wait = family.wait_of(child.name)
         self._end: Work[None] | None = None
         super().__init__(self._find, must_wait=True)  # type: ignore[arg-type]
         if not family.must_wait():
@@ -244,7 +246,7 @@ class ResultWork(Work[O]):
         return self._family.children.find(self._child.name)
 
     def _ended(self) -> Work[None]:
-        return self._family.join([self._child.id], self._family.wait_of(self._child.name), self._timeout)
+        return self._family.join([self._child.id], self._wait, self._timeout)
 
     def _read(self, found: Input) -> O:
         child, state = self._child, STATE_OF_NUMBER[found.state]
