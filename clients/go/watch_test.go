@@ -157,7 +157,8 @@ func TestWatchReplacesASilentStream(t *testing.T) {
 		current: map[string]uint64{}, yield: func(*Event, error) bool { return true },
 	}
 	w.silenceTimeout = 20 * time.Millisecond
-	if err := w.run(testContext(t)); err != nil || len(f.watches) != 2 {
+	// Where the machine is busy others are silent for so long, too.
+	if err := w.run(testContext(t)); err != nil || len(f.watches) < 2 {
 		t.Error(err, len(f.watches))
 	}
 }
