@@ -92,12 +92,12 @@ export class HeldArtifacts {
     this.#sums = new Map(artifacts.map(({ name, sha256 }) => [name, sha256]));
   }
 
-  /** Puts an artifact, see `RunningTask.putArtifact`. */
-  async put(name: string, content: ArtifactContent, options: ArtifactOptions = {}): Promise<Artifact> {
+  /** Puts an artifact, see `RunningTask.putArtifact`, or one of a child that is held. */
+  async put(name: string, content: ArtifactContent, options: ArtifactOptions = {}, child = ""): Promise<Artifact> {
     const artifact = await upload(content, options, newHash, (part) =>
-      this.#stubs.artifacts.uploadArtifact({ ...this.#lease, name, ...part }, { signal: this.#signal }),
+      this.#stubs.artifacts.uploadArtifact({ ...this.#lease, name, child, ...part }, { signal: this.#signal }),
     );
-    this.#sums.set(name, artifact.sha256);
+    if (!child) this.#sums.set(name, artifact.sha256);
     return artifact;
   }
 

@@ -1,14 +1,19 @@
 /** The children of a task under its lease: submitted once by their names, and fetched with what became of them. */
+import { createHash } from "node:crypto";
 import { create, toBinary } from "@bufbuild/protobuf";
 import type { Client as Stub } from "@connectrpc/connect";
 import { Child, type Family, type NewChild } from "./children.js";
-import { type ChildService, SubmitChildRequestSchema } from "./gen/taskyard/v1/child_pb.js";
+import type { TaskyardError } from "./errors.js";
+import type { ChildService } from "./gen/taskyard/v1/child_pb.js";
 import { InputSchema } from "./gen/taskyard/v1/input_pb.js";
+import { type SubmitTaskRequest, SubmitTaskRequestSchema } from "./gen/taskyard/v1/task_pb.js";
 import type { HeldArtifacts } from "./held_artifacts.js";
 import type { HeldSteps } from "./held_steps.js";
 import type { HeldWaits } from "./held_waits.js";
 import type { TaskInput } from "./inputs.js";
 import { refused } from "./new_waits.js";
+import { heldWithoutParams, noArtifact, paramsBytes, refusesParams } from "./params_artifact.js";
+import { JSON_TYPE, PARAMS } from "./references.js";
 import type { LeaseName } from "./reports.js";
 import { fieldsOf, type NewTask } from "./tasks.js";
 
@@ -40,9 +45,44 @@ export class HeldChildren {
   /** Submits a child, or finds the one that has the name, see `RunningTask.child`. `join` is that of the task. */
   submit<O>(name: string, child: NewChild, join: Family["join"]): Promise<Child<O>> {
     return this.#during(async () => {
-      const { taskId = "" } = await this.#stub.submitChild(this.#request(name, child), { signal: this.#signal });
+      const taskId = await this.#submit(name, requestOf(name, child));
       return new Child<O>(name, taskId, { find: (each) => this.#find(each), join });
     });
+  }
+
+  async #submit(name: string, request: SubmitTaskRequest): Promise<string> {
+    const most = this.#steps.maxPayloadBytes();
+    if (!most || paramsBytes(request) <= most) {
+      try {
+        return (await this.#send(name, request)).taskId ?? "";
+      } catch (error) {
+        if (!most || !refusesParams(error as TaskyardError)) throw error;
+      }
+    }
+    return this.#submitLarge(name, request);
+  }
+
+  /** Submits a child held, attaches its params, and lets it go. A run that was cut off is repeated by the next one. */
+  async #submitLarge(name: string, request: SubmitTaskRequest): Promise<string> {
+    const [held, data] = heldWithoutParams(request, createHash("sha256"));
+    const made = await this.#send(name, held);
+    const taskId = made.taskId ?? "";
+    if (!made.held) return taskId;
+    try {
+      await this.#artifacts.put(PARAMS, data, { mediaType: JSON_TYPE }, name);
+    } catch (thrown) {
+      const error = thrown as TaskyardError;
+      if (error.code !== "conflict") throw error;
+      if ((await this.#send(name, held)).held) throw noArtifact(error);
+      // Another part of the handler was faster.
+      return taskId;
+    }
+    if (!request.hold) await this.#send(name, { ...held, hold: false });
+    return taskId;
+  }
+
+  #send(name: string, child: SubmitTaskRequest) {
+    return this.#stub.submitChild({ ...this.#lease, name, child }, { signal: this.#signal });
   }
 
   /** How a child stands, with its result whole. */
@@ -59,17 +99,17 @@ export class HeldChildren {
     this.#signal.throwIfAborted();
     return this.#steps.during(call);
   }
+}
 
-  #request(name: string, child: NewChild) {
-    try {
-      // Its name is its key. One that a program gives all the same is the server's to refuse.
-      const { idempotencyKey } = child as NewTask;
-      const fields = { ...fieldsOf(child), idempotencyKey };
-      const request = create(SubmitChildRequestSchema, { ...this.#lease, name, child: fields });
-      toBinary(SubmitChildRequestSchema, request);
-      return request;
-    } catch (error) {
-      throw refused(`child '${name}'`, (error as Error).message, undefined, error);
-    }
+/** The child as a task. Throws `NotRetryable` for one that cannot be sent. */
+function requestOf(name: string, child: NewChild): SubmitTaskRequest {
+  try {
+    // Its name is its key. One that a program gives all the same is the server's to refuse.
+    const { idempotencyKey } = child as NewTask;
+    const request = create(SubmitTaskRequestSchema, { ...fieldsOf(child), idempotencyKey });
+    toBinary(SubmitTaskRequestSchema, request);
+    return request;
+  } catch (error) {
+    throw refused(`child '${name}'`, (error as Error).message, undefined, error);
   }
 }

@@ -23,7 +23,8 @@ export class HeldSteps {
   readonly #task: Task;
   readonly #artifacts: HeldArtifacts;
   readonly #signal: AbortSignal;
-  readonly #maxPayloadBytes: () => number;
+  /** How large a result, or the params of a child, may be; 0 if the server has not told. */
+  readonly maxPayloadBytes: () => number;
   readonly #flush: () => Promise<void>;
   /** The names of this run. */
   readonly #used = new Set<string>();
@@ -32,10 +33,7 @@ export class HeldSteps {
   /** Called when no step is under way any more. */
   whenQuiet = () => {};
 
-  /**
-   * `maxPayloadBytes` returns how large a result may be, 0 if the server has not told. `flush` resolves once the server
-   * keeps what the task has said.
-   */
+  /** `flush` resolves once the server keeps what the task has said. */
   constructor(
     stub: Stub<typeof StepService>,
     lease: LeaseName & { hostId: string },
@@ -50,7 +48,7 @@ export class HeldSteps {
     this.#task = task;
     this.#artifacts = artifacts;
     this.#signal = signal;
-    this.#maxPayloadBytes = maxPayloadBytes;
+    this.maxPayloadBytes = maxPayloadBytes;
     this.#flush = flush;
   }
 
@@ -139,7 +137,7 @@ export class HeldSteps {
   async #record(name: string, fields: ReturnType<typeof outputFields>, durationMs: number): Promise<void> {
     // No later run says what this step has said.
     await this.#flush();
-    const most = this.#maxPayloadBytes();
+    const most = this.maxPayloadBytes();
     const call = (sent: typeof fields) =>
       this.#stub.recordStep({ ...this.#lease, name, ...sent, durationMs }, { signal: this.#signal });
     if (!most || bytesOf(fields) <= most) {

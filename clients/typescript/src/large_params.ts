@@ -4,27 +4,18 @@
  * The task is submitted with a reference in their place and held, until they are an artifact of it. A repeat under the same
  * idempotency key goes on where the first one was.
  */
-import { clone, fromJson, type JsonObject, toBinary } from "@bufbuild/protobuf";
-import { StructSchema } from "@bufbuild/protobuf/wkt";
 import type { Artifacts } from "./artifacts.js";
 import type { Calls } from "./calls.js";
 import { errorFrom, isBreak, TaskyardError } from "./errors.js";
-import {
-  PayloadSchema,
-  type SubmitTaskRequest,
-  SubmitTaskRequestSchema,
-  type SubmitTaskResponse,
-  Task_State,
-} from "./gen/taskyard/v1/task_pb.js";
-import { JSON_TYPE, PARAMS, referenceTo } from "./references.js";
+import { type SubmitTaskRequest, type SubmitTaskResponse, Task_State } from "./gen/taskyard/v1/task_pb.js";
+import { heldWithoutParams, noArtifact, paramsBytes, refusesParams } from "./params_artifact.js";
+import { JSON_TYPE, PARAMS } from "./references.js";
 import type { Hash } from "./sha256.js";
 import type { Stubs } from "./stubs.js";
 import { sizeOf, type Submitter } from "./submitting.js";
 
 /** Up to this size, encoded, params are submitted as they are; a server may take fewer. */
 const MAX_BYTES = 262_144;
-/** How the error begins of a task whose params the server does not take. */
-const REFUSED = /^(tasks\[\d+\]\.)?(params|input):/;
 /** How long the cancel of a task may take that cannot get its params. */
 const CANCEL_MS = 5_000;
 
@@ -35,11 +26,6 @@ export function refusedBatch(thrown: unknown): never {
   const { code, reason, details } = error;
   const advice = "submit this task by itself: `submit` makes an artifact of them";
   throw new TaskyardError(code, `${reason}; ${advice}`, { details, status: "INVALID_ARGUMENT", cause: error });
-}
-
-/** Whether a task was refused since its params are too large. */
-function refusesParams(error: TaskyardError): boolean {
-  return error.code === "too_large" && REFUSED.test(error.reason);
 }
 
 /** Submits tasks, whatever the size of their params. */
@@ -88,7 +74,7 @@ export class LargeParams {
   }
 
   async #submit(request: SubmitTaskRequest, isRepeatable: boolean, signal?: AbortSignal): Promise<SubmitTaskResponse> {
-    const [held, data] = this.#held(request);
+    const [held, data] = heldWithoutParams(request, this.#newHash());
     let taskId: string | undefined;
     try {
       const accepted = await this.#submitter.submit(held, signal);
@@ -120,19 +106,6 @@ export class LargeParams {
     return work.finally(() => this.#pending.delete(work));
   }
 
-  /** The request with a reference to its params, and these. */
-  #held(request: SubmitTaskRequest): [SubmitTaskRequest, Uint8Array] {
-    const { params, input } = request;
-    const data = input?.data ?? new TextEncoder().encode(JSON.stringify(params, sorted));
-    const hash = this.#newHash();
-    hash.update(data);
-    const artifact = { name: PARAMS, sizeBytes: data.length, sha256: hash.digest("hex") };
-    const held = clone(SubmitTaskRequestSchema, { ...request, params: undefined, input: undefined });
-    held.params = referenceTo(artifact, input?.encoding);
-    held.hold = true;
-    return [held, data];
-  }
-
   /** Attaches params. Returns false if an earlier try has let the task go. */
   async #attach(taskId: string, data: Uint8Array, signal: AbortSignal | undefined): Promise<boolean> {
     try {
@@ -141,8 +114,7 @@ export class LargeParams {
       const error = errorFrom(thrown);
       if (error.code === "conflict" && !(await this.#isHeld(taskId, signal))) return false;
       if (error.code !== "conflict" && error.code !== "unimplemented") throw error;
-      const reason = `params: are so large that they would be an artifact, but ${error.reason}`;
-      throw new TaskyardError("too_large", reason, { cause: error });
+      throw noArtifact(error);
     }
     return true;
   }
@@ -165,16 +137,4 @@ export class LargeParams {
   async #isHeld(taskId: string, signal: AbortSignal | undefined): Promise<boolean> {
     return (await this.#stubs.tasks.getTask({ taskId }, { signal })).hold ?? false;
   }
-}
-
-/** The size of the params and the input, encoded. */
-function paramsBytes({ params, input }: SubmitTaskRequest): number {
-  const bytes = params ? toBinary(StructSchema, fromJson(StructSchema, params)).length : 0;
-  return bytes + (input ? toBinary(PayloadSchema, input).length : 0);
-}
-
-/** The same text for a repeat by another program, whatever the order of the keys. */
-function sorted(_key: string, value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value as JsonObject).sort(([one], [other]) => (one < other ? -1 : 1)));
 }

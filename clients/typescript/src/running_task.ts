@@ -356,10 +356,10 @@ export class RunningTask<I = JsonValue> {
    * for its end without a slot. `O` is the type of its result, which is not checked.
    *
    * @param name The name, which no other child of the task has: 1 to 128 letters, digits, `.`, `_` or `-`, not a `.` first.
-   * @param child The child, without keys, since its name is one.
+   * @param child The child, without keys, since its name is one. Its params or input may have any size.
    * @returns The child, the same for every run.
-   * @throws TaskyardError `bad_request`, `lease_lost`, `queue_full`, `too_large` for one child too many or params that are too
-   *   large, `unimplemented` if the server is of an older version, and so on, as the server says.
+   * @throws TaskyardError `bad_request`, `lease_lost`, `queue_full`, `too_large` for one child too many or more than an
+   *   artifact may have, `unimplemented` if the server is of an older version, and so on, as the server says.
    * @throws NotRetryable for a child that cannot be sent.
    * @throws Parked once the task is parked, if its handler goes on all the same.
    * @throws TaskStopped once `signal` has aborted.

@@ -64,7 +64,7 @@ export class Session {
    */
   #renewedAt = 0;
   #graceMs = 0;
-  /** The most bytes of a result that is no artifact; 0 where the server takes no artifacts. */
+  /** The most bytes of a result, or of a child's params, that are no artifact; 0 where the server takes none. */
   maxPayloadBytes = 0;
   /** Whether the server counts accepted reports, and reads what comes with reports. */
   #countsAccepted = false;

@@ -26,23 +26,34 @@ export class TestServer {
   readonly address: string;
   readonly #arguments: string[];
   readonly #folder: string;
+  readonly #settings: Record<string, string>;
   #process: ChildProcess | undefined;
 
-  private constructor(address: string, metrics: string, folder: string, rest: string | undefined) {
+  private constructor(
+    address: string,
+    metrics: string,
+    folder: string,
+    rest: string | undefined,
+    settings: Record<string, string>,
+  ) {
     this.address = address;
     this.#folder = folder;
+    this.#settings = settings;
     const gateway = rest === undefined ? ["--no-gateway"] : ["--rest", rest];
     this.#arguments = ["up", ...gateway, "--grpc", address, "--metrics", metrics, "--store", "memory://"];
   }
 
-  /** Starts a server, with a gateway at `rest` if that is given. Throws if the command is missing: no test is skipped. */
-  static async up(rest?: string): Promise<TestServer> {
+  /**
+   * Starts a server, with a gateway at `rest` if that is given, with settings by their environment variables. Throws
+   * if the command is missing: no test is skipped.
+   */
+  static async up(rest?: string, settings: Record<string, string> = {}): Promise<TestServer> {
     await access(COMMAND).catch(() => {
       throw new Error("the server is not installed: run `make setup` in the root of the repository");
     });
     const folder = await mkdtemp(join(tmpdir(), "taskyard-"));
     const [grpc, metrics] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
-    const server = new TestServer(grpc, metrics, folder, rest);
+    const server = new TestServer(grpc, metrics, folder, rest, settings);
     await server.start();
     return server;
   }
@@ -50,7 +61,10 @@ export class TestServer {
   async start(): Promise<void> {
     // The settings of the person who runs the tests must not change them.
     const own = Object.entries(process.env).filter(([name]) => !name.startsWith("TASKYARD_"));
-    const child = spawn(COMMAND, this.#arguments, { cwd: this.#folder, env: Object.fromEntries(own) });
+    const child = spawn(COMMAND, this.#arguments, {
+      cwd: this.#folder,
+      env: { ...Object.fromEntries(own), ...this.#settings },
+    });
     this.#process = child;
     const output: string[] = [];
     await new Promise<void>((resolve, reject) => {
