@@ -32,9 +32,10 @@ export class ChildFailed extends Error {
   }
 }
 
-/** What a child has to find out of its parent: how it stands, and to wait for its end. */
+/** What a child has to find out of its parent: how it stands, and to wait for its end, under a name of that wait. */
 export interface Family {
   find(name: string): Promise<TaskInput>;
+  waitOf(name: string): string;
   join(ids: string[], options: JoinOptions): Promise<void>;
 }
 
@@ -55,7 +56,7 @@ export class Child<O = JsonValue> {
 
   /**
    * Its result, whatever its size. Until it has ended, the task is parked, as `task.join` parks it. Several parts of a handler
-   * may wait for it, all with the same `timeoutMs`.
+   * may wait for it, and once it has not ended in time it may be awaited again.
    *
    * @param options `timeoutMs`: how long it may take at most, in milliseconds, default as long as it takes.
    * @returns The value, undefined if there is none. Integers that no `number` holds are `bigint`; the payload of a codec is
@@ -73,9 +74,11 @@ export class Child<O = JsonValue> {
   }
 
   async #result(options: Pick<JoinOptions, "timeoutMs">): Promise<O | undefined> {
+    // It is taken before all else, so that each run has the same.
+    const name = this.#family.waitOf(this.name);
     let found = await this.#family.find(this.name);
     if (!found.state || !hasEnded(found.state)) {
-      await this.#family.join([this.id], { ...options, name: `child ${this.name}` });
+      await this.#family.join([this.id], { ...options, name });
       found = await this.#family.find(this.name);
     }
     const { state = "pending", error, output } = found;

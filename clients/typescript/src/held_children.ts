@@ -25,6 +25,8 @@ export class HeldChildren {
   readonly #signal: AbortSignal;
   readonly #steps: HeldSteps;
   readonly #waits: HeldWaits;
+  /** How often this run has waited for each child, by its name. */
+  readonly #waited = new Map<string, number>();
 
   constructor(
     stub: Stub<typeof ChildService>,
@@ -46,7 +48,11 @@ export class HeldChildren {
   submit<O>(name: string, child: NewChild, join: Family["join"]): Promise<Child<O>> {
     return this.#during(async () => {
       const taskId = await this.#submit(name, requestOf(name, child));
-      return new Child<O>(name, taskId, { find: (each) => this.#find(each), join });
+      return new Child<O>(name, taskId, {
+        find: (each) => this.#find(each),
+        waitOf: (each) => this.#waitOf(each),
+        join,
+      });
     });
   }
 
@@ -83,6 +89,13 @@ export class HeldChildren {
 
   #send(name: string, child: SubmitTaskRequest) {
     return this.#stub.submitChild({ ...this.#lease, name, child }, { signal: this.#signal });
+  }
+
+  /** The name of another wait for a child: several parts of a handler may wait for it, or one again. */
+  #waitOf(name: string): string {
+    const count = (this.#waited.get(name) ?? 0) + 1;
+    this.#waited.set(name, count);
+    return count > 1 ? `child ${name} ${count}` : `child ${name}`;
   }
 
   /** How a child stands, with its result whole. */

@@ -27,8 +27,8 @@ export class HeldWaits {
   readonly #steps: HeldSteps;
   readonly #signal: AbortSignal;
   readonly #complain: (text: string, error?: unknown) => void;
-  /** The waits of this run by kind and name, in their order, and the step that each becomes. */
-  readonly #used = new Map<string, { wait: NewWait; step: Promise<TaskStep> }>();
+  /** The waits of this run by kind and name, in their order, and the steps that others may wait for, too. */
+  readonly #used = new Map<string, { wait: NewWait; step: Promise<TaskStep> | undefined }>();
   /** The waits whose step has not come, and how each is unwound. */
   readonly #open = new Map<string, { wait: NewWait; unwind: (error: unknown) => void }>();
   #parked: NewWait[] | undefined;
@@ -59,13 +59,16 @@ export class HeldWaits {
     }
     this.#signal.throwIfAborted();
     const used = this.#used.get(key);
-    // Several parts of a handler may wait for the same tasks, such as for one child.
-    if (used && kind === "ends" && equals(NewWaitSchema, used.wait, wait)) return used.step;
-    if (used) throw refused(what, `this run has it already: each ${call} needs a name of its own`);
+    // Several parts of a handler may join the same tasks.
+    if (used?.step && equals(NewWaitSchema, used.wait, wait)) return used.step;
+    if (used) throw refused(what, "this run has used the name already, and names must differ");
     const step = this.#steps.find(kind, wait.name).then((found) => found ?? this.#untilParked(key, wait));
-    this.#used.set(key, { wait, step });
+    this.#used.set(key, { wait, step: kind === "ends" ? step : undefined });
     try {
-      return await step;
+      const found = await step;
+      // To wait on is another wait.
+      if (found.expired) this.#used.set(key, { wait, step: undefined });
+      return found;
     } catch (error) {
       if (!this.#parked) this.#used.delete(key);
       throw error;

@@ -27,7 +27,7 @@ export interface AskOptions {
 
 /** The optional parts of a wait for the end of tasks. */
 export interface JoinOptions {
-  /** The name, which no join of other tasks has, or with another `timeoutMs`. Default `join`. */
+  /** The name, which no join of other tasks, of another `timeoutMs`, or that has timed out has. Default `join`. */
   name?: string;
   /** How long to wait at most, in milliseconds, at most 366 days. Default as long as it takes. */
   timeoutMs?: number;

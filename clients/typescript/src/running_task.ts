@@ -309,8 +309,8 @@ export class RunningTask<I = JsonValue> {
    * Waits for the end of tasks, in whatever way they end, without a lease and without a slot, as `ask` waits for an answer.
    *
    * @param tasks The children, tasks, or their ids, at most 10,000. They are children of this task, or of its agent.
-   * @param options `name`: which no join of other tasks has, or with another `timeoutMs`; default `join`. `timeoutMs`: how
-   *   long at most, in milliseconds, default as long as it takes.
+   * @param options `name`: which no join of other tasks, of another `timeoutMs`, or that has timed out has; default
+   *   `join`. `timeoutMs`: how long at most, in milliseconds, default as long as it takes.
    * @throws Parked if some have not ended yet.
    * @throws TaskyardError `deadline_exceeded` if they have not ended in time, `lease_lost`.
    * @throws NotRetryable and TaskStopped as `ask`.

@@ -14,7 +14,7 @@ import {
   Payload,
   TaskyardError,
 } from "../src/index.js";
-import { CuttableProxy, TestServer } from "./server.js";
+import { CuttableProxy, TestServer, until } from "./server.js";
 
 let server: TestServer;
 let proxy: CuttableProxy;
@@ -125,7 +125,7 @@ test("several parts of a handler wait for the same child", async () => {
   );
   assert.deepEqual(result, [1, 1, 1]);
   const steps = (await client.steps(id)).map(({ name }) => name);
-  assert.deepEqual(steps.sort(), ["child one", "join"]);
+  assert.deepEqual(steps.sort(), ["child one", "child one 2", "child one 3", "join"]);
 });
 
 test("a child that does not end as done, or in time, is an error", async () => {
@@ -142,8 +142,13 @@ test("a child that does not end as done, or in time, is an error", async () => {
         });
       const failed = await caught(() => broken.result());
       const timeout = await caught(() => late.result({ timeoutMs: 1 }));
-      assert.equal(await caught(() => late.result({ timeoutMs: 1 })).then(String), String(timeout));
-      assert.match(await caught(() => late.result({ timeoutMs: 2 })).then(String), /this run has it already/);
+      const join = (name: string) => caught(() => task.join([late], { name, timeoutMs: 1 })).then(String);
+      assert.equal(await join("it"), "TaskyardError: deadline_exceeded: join 'it': the tasks have not ended in time");
+      assert.match(
+        await join("it"),
+        /^NotRetryable: join 'it': this run has used the name already, and names must differ/,
+      );
+      assert.equal(await join("its"), "TaskyardError: deadline_exceeded: join 'its': the tasks have not ended in time");
       await client.cancel(late.id);
       const cancelled = await caught(() => late.result());
       assert.ok(failed instanceof ChildFailed && cancelled instanceof ChildFailed && timeout instanceof TaskyardError);
@@ -155,6 +160,40 @@ test("a child that does not end as done, or in time, is an error", async () => {
     },
   );
   assert.deepEqual(result, ["failed", "the child 'broken' (ID) is failed: no words", "deadline_exceeded", "cancelled"]);
+});
+
+test("a child that has not ended in time is awaited again, also with other timeouts side by side", async () => {
+  const ending = ended(
+    async (task) => {
+      const late = await task.child<number>("late", { action: "part", params: { n: 1 }, hold: true });
+      const within = (timeoutMs: number) =>
+        late.result({ timeoutMs }).catch((error: Error) => {
+          if (error instanceof Parked) throw error;
+          return (error as TaskyardError).code;
+        });
+      const tries = [await within(1), ...(await Promise.all([within(2), within(60_000), within(1)]))];
+      return [...tries, await within(60_000)];
+    },
+    ({ params }) => params.n,
+  );
+  const late = async () => {
+    for await (const { id, park } of client.list({ states: ["parked"] })) {
+      if (park?.waits.map(({ name }) => name).join() === "child late 3") return (await childrenOf(id)).get("late")?.id;
+    }
+    return undefined;
+  };
+  await until(async () => (await late()) !== undefined, "all that had less time has expired");
+  await client.resume(String(await late()));
+  const { id, result } = await ending;
+  // The last run finds the child ended.
+  assert.deepEqual(result, [1, 1, 1, 1, 1]);
+  const steps = (await client.steps(id)).map(({ name, expired }) => `${name}${expired ? " expired" : ""}`);
+  assert.deepEqual(steps.sort(), [
+    "child late 2 expired",
+    "child late 3",
+    "child late 4 expired",
+    "child late expired",
+  ]);
 });
 
 test("children end with their parent unless told otherwise", async () => {

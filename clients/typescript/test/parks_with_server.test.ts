@@ -205,7 +205,10 @@ test("what cannot be waited for is said at once", async () => {
       (task) => task.join(Array.from({ length: 10_001 }, (_, n) => String(n))),
       "join 'join': at most 10000 tasks, not 10001",
     ],
-    [(task) => Promise.all([task.sleep(1), task.sleep(2)]), "sleep 'sleep': this run has it already"],
+    [
+      (task) => Promise.all([task.sleep(1), task.sleep(2)]),
+      "sleep 'sleep': this run has used the name already, and names must differ",
+    ],
     [(task) => task.step("it", () => task.ask("go", "Go?")), "ask 'go': it is called within the step 'it'"],
   ];
   work(async (task) => {
