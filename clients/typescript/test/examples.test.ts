@@ -1,8 +1,7 @@
-/** The snippets of the README compile, and the examples run. */
+/** The examples run. */
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
@@ -13,27 +12,6 @@ import { TestServer, until } from "./server.js";
 
 const PACKAGE = join(import.meta.dirname, "../..");
 const run = promisify(execFile);
-
-test("the snippets of the README compile", async () => {
-  const folder = join(PACKAGE, ".build/readme");
-  await rm(folder, { recursive: true, force: true });
-  await mkdir(folder, { recursive: true });
-  const readme = await readFile(join(PACKAGE, "README.md"), "utf8");
-  const snippets = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code);
-  assert.ok(snippets.length >= 6);
-  for (const [n, code] of snippets.entries()) await writeFile(join(folder, `snippet-${n + 1}.ts`), String(code));
-  const config = {
-    extends: "../../tsconfig.json",
-    compilerOptions: { noEmit: true, rootDir: "../.." },
-    include: ["*"],
-    exclude: [],
-  };
-  await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
-  const { stdout } = await run("node", [join(PACKAGE, "node_modules/typescript/bin/tsc"), "--project", folder]).catch(
-    (error: { stdout: string }) => error,
-  );
-  assert.equal(stdout, "");
-});
 
 test("the examples work together", async () => {
   const server = await TestServer.up();
