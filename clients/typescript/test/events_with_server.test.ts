@@ -29,8 +29,9 @@ test("a task has each event once, the oldest first, and is told of one that has 
   const running = host.run();
   const { id } = await client.submit({ action: "work" });
   await until(async () => (await client.get(id)).state === "parked", "the task is parked");
-  const [wait] = (await client.get(id)).park?.waits ?? [];
+  const { until: end, ...wait } = (await client.get(id)).park?.waits[0] ?? {};
   assert.deepEqual(wait, { kind: "event", name: "paid", eventName: "paid", taskIds: [] });
+  assert.ok(end && end > new Date());
   assert.equal(await client.sendEvent("paid", { n: 1 }, { eventId: "one", lifeMs: 60_000 }), 1);
   await assert.rejects(client.sendEvent("paid", 2, { eventId: "one" }), { code: "already_exists" });
   await assert.rejects(client.sendEvent("a b"), { code: "bad_request" });

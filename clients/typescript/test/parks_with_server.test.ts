@@ -131,9 +131,10 @@ test("what is waited for side by side is one park, once steps are done", async (
 });
 
 test("what did not come in time is the default, an error, or the end of the task", async () => {
+  const held = await client.submit({ action: "child", hold: true });
   work(async (task) => {
     assert.deepEqual(await task.ask("go", "Go?", { default: { no: 1 }, timeoutMs: 1 }), { no: 1 });
-    const late = await task.join([task.task], { timeoutMs: 1 }).catch((error) => {
+    const late = await task.join([held], { timeoutMs: 1 }).catch((error) => {
       if (error instanceof Parked) throw error;
       return String(error.code);
     });
