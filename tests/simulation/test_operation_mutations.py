@@ -24,7 +24,7 @@ SEEDS, STEPS = [755, *range(700, 716)], 500
 HISTORIES = Histories(RestartingSimulation, SEEDS, STEPS)
 
 MUTATIONS: dict[str, list[Edit]] = {
-    "another priority is not kept": [(rows, "_add_tasks", "elif task in reprioritized:", "elif False:")],
+    "another priority is not kept": [(rows, "_add_tasks", "elif task in rewritten:", "elif False:")],
     "an operation gives no reason": [
         (Operations, "_do", "life.cancel(now, task, request.reason)", "life.cancel(now, task, None)")
     ],
