@@ -140,9 +140,7 @@ class Crew:
                 await asyncio.sleep(0.2)
             self._operating.cancel()
             await asyncio.wait({self._operating})
-            assert await self._is_at_rest()
-            while any(trigger["state"] in OPEN for trigger in await self._planner.look(until_told=True)):  # noqa: ASYNC110
-                await asyncio.sleep(0.2)
+            assert await self._is_at_rest(), await self._live() or await self._blocked()
             tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(history=self._yard.keeps), "tasks")
             await self._until_told(tasks)
         stats = await self._sure(self._doors.stats.GetStats, GetStatsRequest())
@@ -207,10 +205,24 @@ class Crew:
             )
 
     async def _is_at_rest(self) -> bool:
-        """True if nothing is live, and no target waits for somebody."""
-        live = await self._sure(self._doors.tasks.ListTasks, ListTasksRequest(state=LIVE, page_size=1))
-        blocked = ListTargetsRequest(status=Target.Status.blocked, page_size=1)
-        return not live.body.get("tasks") and not (await self._sure(self._doors.targets.ListTargets, blocked)).body
+        """True if no trigger is open, no task is live, and no target waits for somebody.
+
+        A trigger becomes a task, a task may block its target, and the operator may queue what blocks a target: all are
+        read in the order in which they become one another, and without an operator in between.
+        """
+        async with self._operator.at_work:
+            if any(trigger["state"] in OPEN for trigger in await self._planner.look(until_told=True)):
+                return False
+            return not (await self._blocked() or await self._live() or await self._blocked())
+
+    async def _live(self) -> Json:
+        return (await self._sure(self._doors.tasks.ListTasks, ListTasksRequest(state=LIVE, page_size=1))).body.get(
+            "tasks"
+        )
+
+    async def _blocked(self) -> Json:
+        request = ListTargetsRequest(status=Target.Status.blocked, page_size=1)
+        return (await self._sure(self._doors.targets.ListTargets, request)).body.get("targets")
 
     async def _until_told(self, tasks: list[dict[str, Json]]) -> None:
         """Wait until webhooks and watches have told all ends, or long enough: then the rules say what is missing."""

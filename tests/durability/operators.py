@@ -25,13 +25,15 @@ AGAIN_SECS: Final = 0.2
 class Operator:
     """Lets no task wait for ever: releases what is held, resumes what is paused, and unblocks targets in every way.
 
-    Until `calm` it also cancels and pauses tasks at random.
+    Until `calm` it also cancels and pauses tasks at random. `at_work` is held for each round: who takes it sees no move
+    that is half done.
     """
 
     def __init__(
         self, doors: Doors, recorder: Recorder, choose: Callable[[], str | None], chance: random.Random
     ) -> None:
         self.calm = False
+        self.at_work = asyncio.Lock()
         self._doors = doors
         self._recorder = recorder
         self._choose = choose
@@ -41,17 +43,21 @@ class Operator:
         """Operate until cancelled."""
         while True:
             await asyncio.sleep(self._chance.uniform(0.1, 0.5))
-            if not self.calm and (task_id := self._choose()) is not None:
-                await self._move(self._chance.choice(("cancel", "pause")), task_id)
-            for task in await self._listed("pending"):
-                if task.get("hold"):
-                    await self._move("unhold", task["taskId"])
-            for task in await self._listed("paused"):
-                await self._move("resume", task["taskId"])
-            request = ListTargetsRequest(status=Target.Status.blocked)
-            answer = await self._doors.call(self._doors.targets.ListTargets, request)
-            for target in answer.body.get("targets", ()):
-                await self._move(self._chance.choice(("resume", "resolve", "cancel")), target["taskId"])
+            async with self.at_work:
+                await self._go_round()
+
+    async def _go_round(self) -> None:
+        if not self.calm and (task_id := self._choose()) is not None:
+            await self._move(self._chance.choice(("cancel", "pause")), task_id)
+        for task in await self._listed("pending"):
+            if task.get("hold"):
+                await self._move("unhold", task["taskId"])
+        for task in await self._listed("paused"):
+            await self._move("resume", task["taskId"])
+        request = ListTargetsRequest(status=Target.Status.blocked)
+        answer = await self._doors.call(self._doors.targets.ListTargets, request)
+        for target in answer.body.get("targets", ()):
+            await self._move(self._chance.choice(("resume", "resolve", "cancel")), target["taskId"])
 
     async def _listed(self, state: str) -> list[dict[str, Json]]:
         answer = await self._doors.call(self._doors.tasks.ListTasks, pb.ListTasksRequest(state=state))

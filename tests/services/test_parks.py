@@ -336,6 +336,18 @@ async def test_questions_are_bounded_together(server):
     assert fault.startswith("waits: the questions must be at most 65536 bytes together")
 
 
+async def test_the_patterns_of_all_questions_are_bounded_together(server):
+    _, assignment, task_id = await running(server)
+    schema = {"allOf": [{"pattern": f"a{n}"} for n in range(20)]}
+    asked = [ask(f"q{n}", schema=schema) for n in range(6)]
+    # Nothing is compiled before all is counted, so that the last one is not looked at.
+    unusable = ask("unusable", schema={"pattern": "("})
+    fault = "waits: the schemas must have at most 100 patterns together, with those that they refer to"
+    assert await refusal(park(server, assignment, unusable, *asked)) == ("INVALID_ARGUMENT", fault)
+    await park(server, assignment, *asked[:5])
+    await answer(server, task_id, "".join(f"a{n}" for n in range(20)), "q4")
+
+
 async def test_no_other_host_parks_and_no_lease_twice(server):
     _, assignment, task_id = await running(server)
     wrong = {**under(assignment), "fencing_token": 99}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MAX_PARTS: Final = 5_000
 """Of a schema: its values, those that a reference leads to each time; so are its patterns."""
 MAX_PATTERNS: Final = 20
+"""Of a schema, with those that it refers to."""
 MAX_PATTERN_BYTES: Final = 200_000
 """Of a pattern, as it is compiled."""
 MAX_CHECKS: Final = 4_000_000
@@ -36,12 +37,16 @@ class _Cost(NamedTuple):
 
 
 class AnswerSchema:
-    """The schema of a question, which stands in `field`. Raises `BadRequest` for none, and for one that costs much."""
+    """The schema of a question, which stands in `field`. Raises `BadRequest` for one that costs much.
+
+    It is compiled when it is first used, since its patterns take long.
+    """
 
     def __init__(self, schema: dict[str, Any], field: str) -> None:
         self._schema = schema
         self._field = field
         self._known: dict[str, _Cost | None] = {}
+        self._validator: jsonschema_rs.Draft202012Validator | None = None
         try:
             self._cost = self._cost_of({key: part for key, part in schema.items() if key != "$id"})
         except RecursionError:
@@ -50,7 +55,17 @@ class AnswerSchema:
             raise BadRequest(f"{field}: has more than {MAX_PARTS} parts, with those that it refers to")
         if self._cost.patterns > MAX_PATTERNS:
             raise BadRequest(f"{field}: has more than {MAX_PATTERNS} patterns, with those that it refers to")
-        self._validator = _validator(schema, field)
+
+    @property
+    def patterns(self) -> int:
+        """How many patterns it has, with those that it refers to."""
+        return self._cost.patterns
+
+    def compile(self) -> jsonschema_rs.Draft202012Validator:
+        """Compile it, once. Raises `BadRequest` for what is no schema."""
+        if self._validator is None:
+            self._validator = _validator(self._schema, self._field)
+        return self._validator
 
     def check(self, answer: Any, field: str) -> None:
         """Raise `BadRequest` for an answer that the schema does not allow, `TooLarge` for one too large to look."""
@@ -59,9 +74,10 @@ class AnswerSchema:
         values, chars = _size_of(answer)
         if values * self._cost.parts > MAX_CHECKS or chars * self._cost.patterns > MAX_PATTERN_CHARS:
             raise TooLarge(f"{field}: is too large to be checked by the schema of its question")
+        validator = self.compile()
         try:
             # Of all errors, which may be very many, the first one is enough.
-            self._validator.validate(answer)
+            validator.validate(answer)
         except jsonschema_rs.ValidationError as error:
             place = "".join([f".{each}" if isinstance(each, str) else f"[{each}]" for each in error.instance_path])
             raise BadRequest(f"{field}{place}: {error.message[:1_000]}") from None

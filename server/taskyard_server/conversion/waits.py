@@ -20,6 +20,8 @@ from .timestamps import timestamp
 
 MAX_WAITS: Final = 100
 MAX_QUESTIONS_BYTES: Final = 65_536
+MAX_PATTERNS: Final = 100
+"""Of all questions of a park: each takes up to a millisecond to compile."""
 MAX_ANSWER_BYTES: Final = 65_536
 MAX_TEXT_CHARS: Final = 10_000
 MAX_CHOICES: Final = 100
@@ -35,14 +37,16 @@ def new_waits(messages: Sequence[pb.NewWait], now: float) -> tuple[Wait, ...]:
     """The waits that a host names. Raises `BadRequest` or `TooLarge`."""
     if not 1 <= len(messages) <= MAX_WAITS:
         raise BadRequest(f"waits: must be from 1 to {MAX_WAITS}")
+    # The size first: all else takes as long as the questions are large.
+    size = sum([message.question.ByteSize() for message in messages])
+    if size > MAX_QUESTIONS_BYTES:
+        raise TooLarge(f"waits: the questions must be at most {MAX_QUESTIONS_BYTES} bytes together, are {size}")
     waits = tuple([_new_wait(message, now, f"waits[{index}].") for index, message in enumerate(messages)])
     if len({wait.key for wait in waits}) < len(waits):
         raise BadRequest("waits: no two of a kind may have the same name")
     if sum([len(wait.about) for wait in waits if wait.kind == ENDS]) > MAX_AWAITED:
         raise BadRequest(f"waits: must name at most {MAX_AWAITED} tasks together")
-    size = sum([len(wait.question or b"") for wait in waits])
-    if size > MAX_QUESTIONS_BYTES:
-        raise TooLarge(f"waits: the questions must be at most {MAX_QUESTIONS_BYTES} bytes together, are {size}")
+    _check_schemas([message.question for message in messages])
     return waits
 
 
@@ -86,13 +90,27 @@ def _asked(name: str, question: pb.Question, until: float, prefix: str) -> Wait:
             value = getattr(question, field)
             whole = Value(list_value=value) if isinstance(value, ListValue) else value
             requests.payload(whole, field, MAX_QUESTIONS_BYTES, prefix=prefix)
-    if question.HasField("schema"):
-        AnswerSchema(message_to_json(question.schema), f"{prefix}schema")
     default = None
     if question.HasField("default"):
-        check_answer(question, question.default, f"{prefix}default")
+        _check_choice(question, question.default, f"{prefix}default")
         default = question.default.SerializeToString()
     return Wait(ANSWER, name, until, (), question.SerializeToString(), default)
+
+
+def _check_schemas(questions: Sequence[pb.Question]) -> None:
+    """Check the schemas of the questions of all waits, and defaults by them. All are counted before one is compiled."""
+    schemas = [
+        (question, AnswerSchema(message_to_json(question.schema), f"waits[{index}].question.schema"), index)
+        for index, question in enumerate(questions)
+        if question.HasField("schema")
+    ]
+    if sum([schema.patterns for _, schema, _ in schemas]) > MAX_PATTERNS:
+        fault = f"waits: the schemas must have at most {MAX_PATTERNS} patterns together, with those that they refer to"
+        raise BadRequest(fault)
+    for question, schema, index in schemas:
+        schema.compile()
+        if question.HasField("default"):
+            schema.check(_json(question.default), f"waits[{index}].question.default")
 
 
 def _check_secs(secs: float, field: str) -> None:
@@ -102,11 +120,15 @@ def _check_secs(secs: float, field: str) -> None:
 
 def check_answer(question: pb.Question, answer: Value, field: str = "answer") -> None:
     """Raise `BadRequest` for what is no answer to a question, and `TooLarge`."""
+    _check_choice(question, answer, field)
+    if question.HasField("schema"):
+        AnswerSchema(message_to_json(question.schema), "schema").check(_json(answer), field)
+
+
+def _check_choice(question: pb.Question, answer: Value, field: str) -> None:
     requests.payload(answer, field, MAX_ANSWER_BYTES)
     if question.HasField("choices") and answer not in question.choices.values:
         raise BadRequest(f"{field}: must be one of the choices")
-    if question.HasField("schema"):
-        AnswerSchema(message_to_json(question.schema), "schema").check(_json(answer), field)
 
 
 def _json(answer: Value) -> Any:
