@@ -34,15 +34,13 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Agenda, "_follow_one", "ends.act_on_one(now) or self._events.act_on_one(now)", "ends.act_on_one(now)"),
     ],
     "an event is for one of those that wait": [
-        (SentEvents, "send", "if event.is_for(task)]", "if event.is_for(task)][:1]")
+        (SentEvents, "send", "if event.may_reach(task)]", "if event.may_reach(task)][:1]")
     ],
-    "an event is for tasks of any agent": [(SentEvent, "is_for", "task.agent_id in self.agents", "True")],
-    "a life never ends": [(SentEvent, "is_for", "park.since < self.until", "True")],
-    "a life has no end but the last tick": [
-        (SentEvent, "is_for", "park.since < self.until", "park.since <= self.until")
-    ],
-    "an event is for those alone that waited": [(SentEvent, "is_for", "or park.since < self.until", "")],
-    "what waited is too late for an event without a life": [(SentEvent, "is_for", "park.since <= self.at or ", "")],
+    "an event is for tasks of any agent": [(SentEvent, "may_reach", "task.agent_id in self.agents", "True")],
+    "a life never ends": [(SentEvent, "is_for", "since < self.until", "True")],
+    "a life has no end but the last tick": [(SentEvent, "is_for", "since < self.until", "since <= self.until")],
+    "an event is for those alone that waited": [(SentEvent, "is_for", " or since < self.until", "")],
+    "what waited is too late for an event without a life": [(SentEvent, "is_for", "since <= self.at or ", "")],
     "the newest event comes first": [(SentEvents, "next_for", "by_number.items()", "reversed(by_number.items())")],
     "a task gets an event twice": [(Parks, "_meet_events", "self._note_heard(task, name, event.number)", "pass")],
     "what it had is forgotten with the next park": [(Parks, "new_park", "heard = history.park.heard", "pass")],

@@ -121,7 +121,10 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a question that was answered is listed": [(Parks, "_meet", "self._note_questions(task)", "pass")],
     "the questions of a task that has ended are listed": [(Parks, "end", "self._note_questions(task)", "pass")],
     "a question that is asked no more is listed": [
-        (Parks, "_wait", "assert park is not None\n    self._note_questions(task)", "assert park is not None"),
+        (Parks, "_wait", "pop(task, 0)\n    self._note_questions(task)", "pop(task, 0)"),
+    ],
+    "a question that is asked again has the age of its first park": [
+        (Parks, "_wait", "self._open -= self._asked.pop(task, 0)", "pass"),
     ],
     "a park cannot be repeated": [(Reports, "park", "park.token == token", "False")],
     "a repeated park is no sign of life": [
@@ -139,6 +142,9 @@ MUTATIONS: dict[str, list[Edit]] = {
 
 LOST: dict[str, list[Edit]] = {
     "a restart forgets what parked tasks wait for": [(Parks, "restored", "self._index(now, task)", "pass")],
+    "after a restart the oldest question is that of the oldest task": [
+        (Parks, "settle", "sorted(self._asked.items(), key=_parked_since)", "self._asked"),
+    ],
     "a restart forgets open questions": [(Parks, "restored", "self._note_questions(task)", "pass")],
     "a restart frees the targets of parked tasks": [(Targets, "_restore_keeper", "target.running = task", "pass")],
     "a restart frees the targets of woken tasks": [

@@ -318,7 +318,7 @@ class Restoring:
         life.targets.settle(now, _blocked_at)
         for task in self._parked:
             life.parks.restored(now, task)
-        life.parks.events.settle()
+        life.parks.settle()
         if life.changes is not None:
             life.changes.everything = True
 

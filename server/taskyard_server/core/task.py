@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .history import History
+from .runs.packed_history import packed, unpacked
 from .task_options import TaskOptions
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Task:
     A record takes several of the processor's cache lines: what a claim reads, long after the submission, comes first.
     """
 
-    __slots__ = (*TASK_FIELDS, "page")
+    __slots__ = (*[name for name in TASK_FIELDS if name != "history"], "_history", "page")
 
     def __init__(
         self,
@@ -159,7 +160,7 @@ class Task:
         self.lease: Lease | None = None
         self.token = 0
         self.deliveries = 0
-        self.history: History = NO_HISTORY
+        self._history: History | bytes = NO_HISTORY
         self.error: str | None = None
         self.host_id: str | None = None
         self.begun_at = inf
@@ -185,6 +186,25 @@ class Task:
         for name in TASK_FIELDS:
             setattr(copy, name, getattr(self, name))
         return copy
+
+    @property
+    def history(self) -> History:
+        """Its course, which is never changed but replaced. While it is packed it is unpacked at each look."""
+        kept = self._history
+        return unpacked(kept) if isinstance(kept, bytes) else kept
+
+    @history.setter
+    def history(self, history: History) -> None:
+        self._history = history
+
+    def pack(self) -> None:
+        """Keep its history in few bytes, until it is replaced: the task rests."""
+        if not isinstance(self._history, bytes):
+            self._history = packed(self._history)
+
+    def unpack(self) -> None:
+        """Have its history at hand: the task goes on, and all look at it."""
+        self._history = self.history
 
     @property
     def agent_id(self) -> str:

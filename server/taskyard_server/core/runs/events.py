@@ -64,12 +64,13 @@ class SentEvent:
         """The key of its repeats: ids of callers with other agents are others."""
         return self.agents, self.name, self.event_id
 
-    def is_for(self, task: Task) -> bool:
-        """True if it came while a parked task waited, or this began to wait within its life."""
-        park = task.history.park
-        assert park is not None
-        in_time = park.since <= self.at or park.since < self.until
-        return in_time and (self.agents is None or task.agent_id in self.agents)
+    def may_reach(self, task: Task) -> bool:
+        """True if it is for the agent of a task."""
+        return self.agents is None or task.agent_id in self.agents
+
+    def is_for(self, task: Task, since: float) -> bool:
+        """True if it came while a task waited that is parked `since` then, or this began to wait within its life."""
+        return (since <= self.at or since < self.until) and self.may_reach(task)
 
 
 class EventChanges(Protocol):
@@ -124,7 +125,7 @@ class SentEvents:
         if self._changes is not None:
             self._changes.sent_events[event] = None
         waiting = self._waiting.get(event.name, {})
-        its = [task for task in waiting if event.is_for(task)]
+        its = [task for task in waiting if event.may_reach(task)]
         for task in its:
             del waiting[task]
         if not waiting:
@@ -149,7 +150,7 @@ class SentEvents:
         assert park is not None
         last = dict(park.heard).get(name, 0)
         for number, event in by_number.items():
-            if number > last and event.is_for(task):
+            if number > last and event.is_for(task, park.since):
                 return event
         return None
 

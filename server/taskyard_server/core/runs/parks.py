@@ -94,6 +94,9 @@ class Parks:
         self._awaited: dict[str, dict[Task, None]] = {}
         self._unended: dict[Task, list[set[str]]] = {}
         self._asking: list[Task] = []
+        self._asked: dict[Task, int] = {}
+        """How many open questions each of them has, those first that were parked first."""
+        self._open = 0
 
     @property
     def has_awaited(self) -> bool:
@@ -130,16 +133,17 @@ class Parks:
 
         Raises `NotFound` if it is not open, `Conflict` if it was answered or its time is over, and `TooLarge`.
         """
-        park = task.history.park
-        wait = self.open_question(task, name)
-        if wait is None or park is None:
+        history = task.history
+        park = history.park
+        wait = None if park is None or task.state in TERMINAL else _question(park, name)
+        if wait is None:
             if park is not None and f"{ANSWER}:{name}" in park.met:
                 raise Conflict("question was answered")
             raise NotFound("question not found")
         if wait.until is not None and wait.until <= now:
             # Of a task that runs nobody has noticed yet.
             raise Conflict("the time of the question is over")
-        if task.history.step_bytes + len(result or b"") > MAX_STEPS_BYTES:
+        if history.step_bytes + len(result or b"") > MAX_STEPS_BYTES:
             raise TooLarge(f"answer: the steps of a task may have {MAX_STEPS_BYTES} bytes in all")
         if task.state is PARKED:
             self._withdraw(task)
@@ -152,11 +156,7 @@ class Parks:
     def open_question(self, task: Task, name: str) -> Wait | None:
         """The question of this name that a task has asked, if it is open."""
         park = task.history.park
-        if park is not None and task.state not in TERMINAL:
-            for wait in park.waits:
-                if wait.kind == ANSWER and wait.name == name:
-                    return wait
-        return None
+        return None if park is None or task.state in TERMINAL else _question(park, name)
 
     def asking_after(self, seq: int) -> Iterator[Task]:
         """The tasks with open questions that were submitted after one, in order. Do not hold it across a command."""
@@ -165,13 +165,11 @@ class Parks:
 
     def open_questions(self) -> tuple[int, float]:
         """How many questions are open, and the earliest time since which a task with one is parked, else `inf`."""
-        count, since = 0, inf
-        for task in self._asking:
+        for task in self._asked:
             park = task.history.park
             assert park is not None
-            count += sum([wait.kind == ANSWER for wait in park.waits])
-            since = min(since, park.since)
-        return count, since
+            return self._open, park.since
+        return 0, inf
 
     def ended(self, now: float, task: Task) -> None:
         """A task has ended: those that wait for that, and for no other with it, go on, the oldest first."""
@@ -212,6 +210,11 @@ class Parks:
         if task.state is PARKED:
             self._index(now, task)
 
+    def settle(self) -> None:
+        """All that were parked are restored."""
+        self._asked = dict(sorted(self._asked.items(), key=_parked_since))
+        self.events.settle()
+
     def wait(self, now: float, task: Task) -> None:
         """Let a task wait that has just been parked; it is queued again at once if something has come already.
 
@@ -224,6 +227,7 @@ class Parks:
     def _wait(self, now: float, task: Task) -> None:
         park = task.history.park
         assert park is not None
+        self._open -= self._asked.pop(task, 0)
         self._note_questions(task)
         is_met = [wait.key in park.met for wait in park.waits]
         if True in is_met or self.events.has_for(task):
@@ -253,10 +257,12 @@ class Parks:
         if due is not None:
             self._timers.add(due, task)
         self.events.wait(now, task)
+        task.pack()
         return due
 
     def _withdraw(self, task: Task) -> None:
         """Look at a task no more, whose waits are as they were."""
+        task.unpack()
         park = task.history.park
         assert park is not None
         due = self._overdue.pop(task, None)
@@ -302,7 +308,7 @@ class Parks:
         self.steps.met(now, task, wait, result, by, is_expired=is_expired)
         park = task.history.park
         assert park is not None
-        waits = tuple([each for each in park.waits if each is not wait])
+        waits = tuple([each for each in park.waits if each != wait])
         task.history = task.history._replace(park=park._replace(waits=waits, met=(*park.met, wait.key)))
         self._note_questions(task)
 
@@ -349,16 +355,21 @@ class Parks:
         life.emit(now, task, before)
 
     def _note_questions(self, task: Task) -> None:
-        """Note whether a task has open questions."""
+        """Note how many open questions a task has."""
         park = task.history.park
         assert park is not None
-        asks, asking = ANSWER in [wait.kind for wait in park.waits], self._asking
+        asks, asked, asking = sum([wait.kind == ANSWER for wait in park.waits]), self._asked, self._asking
+        self._open += asks - asked.get(task, 0)
         index = bisect_left(asking, task.seq, key=_seq)
         is_noted = index < len(asking) and asking[index] is task
-        if asks and not is_noted:
-            asking.insert(index, task)
-        elif is_noted and not asks:
-            del asking[index]
+        if asks:
+            asked[task] = asks
+            if not is_noted:
+                asking.insert(index, task)
+        else:
+            asked.pop(task, None)
+            if is_noted:
+                del asking[index]
 
     def _is_live(self, task_id: str) -> bool:
         task = self._life.tasks.get(task_id)
@@ -367,6 +378,19 @@ class Parks:
 
 def _seq(task: Task) -> int:
     return task.seq
+
+
+def _parked_since(asked: tuple[Task, int]) -> float:
+    park = asked[0].history.park
+    assert park is not None
+    return park.since
+
+
+def _question(park: Park, name: str) -> Wait | None:
+    for wait in park.waits:
+        if wait.kind == ANSWER and wait.name == name:
+            return wait
+    return None
 
 
 def _first_end(park: Park) -> float | None:
