@@ -19,22 +19,23 @@ def packed(history: History) -> bytes:
     """A history in a form that `unpacked` reads in the same process."""
     fields: list[Any] = list(history)
     for index in (_ATTEMPTS, _BOUND, _ARTIFACTS):
-        fields[index] = [tuple(each) for each in fields[index]]
+        fields[index] = tuple([tuple(each) for each in fields[index]])
     if history.park is not None:
         park: list[Any] = list(history.park)
-        park[_WAITS] = [tuple(wait) for wait in park[_WAITS]]
-        fields[_PARK] = park
-    return marshal.dumps(fields)
+        park[_WAITS] = tuple([tuple(wait) for wait in park[_WAITS]])
+        fields[_PARK] = tuple(park)
+    # A tuple takes fewer bytes than a list.
+    return marshal.dumps(tuple(fields))
 
 
 def unpacked(form: bytes) -> History:
     """The history that was packed."""
-    fields: list[Any] = marshal.loads(form)
+    fields: list[Any] = list(marshal.loads(form))
     fields[_ATTEMPTS] = tuple([Attempt(*each) for each in fields[_ATTEMPTS]])
     fields[_BOUND] = tuple([Bound(*each) for each in fields[_BOUND]])
     fields[_ARTIFACTS] = tuple([Artifact(*each) for each in fields[_ARTIFACTS]])
     if fields[_PARK] is not None:
-        park = fields[_PARK]
+        park = list(fields[_PARK])
         park[_WAITS] = tuple([Wait(*wait) for wait in park[_WAITS]])
         fields[_PARK] = Park(*park)
     return History(*fields)
