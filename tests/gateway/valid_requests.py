@@ -34,6 +34,7 @@ class ValidRequests:
         self._http = http
         self._numbers = count()
         self._turns = count()
+        self._last: dict[str, Request] = {}
         self._host(HOST)
 
     def turn(self) -> int:
@@ -42,7 +43,12 @@ class ValidRequests:
 
     def request_for(self, operation: str) -> Request:
         """A request that succeeds, for the call with this operation id."""
-        return REQUESTS[operation](self)
+        self._last[operation] = REQUESTS[operation](self)
+        return self._last[operation]
+
+    def last_request_for(self, operation: str) -> Request:
+        """The last one, about which calls may have changed something."""
+        return self._last.get(operation) or self.request_for(operation)
 
     def _post(self, path: str, body: dict[str, Any]) -> Any:
         answer = self._http.post(path, json=body)

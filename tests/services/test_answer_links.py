@@ -2,6 +2,7 @@
 
 from taskyard.v1 import park_pb2 as pb
 from taskyard.v1 import step_pb2
+from taskyard.v1.task_pb2 import ResumeTaskRequest
 from tests.services.test_parks import answer, ask, park, refusal, running, value
 
 GONE = ("NOT_FOUND", "no such link, or its time is over")
@@ -49,6 +50,25 @@ async def test_a_link_is_good_for_its_time(server):
     await server.advance(2)
     assert await refusal(read(server, made.token)) == GONE
     assert await refusal(say(server, made.token, 1)) == GONE
+    assert await server.state(task_id) == "parked"
+
+
+async def test_a_link_opens_no_question_of_a_later_run(server):
+    stream, assignment, task_id = await running(server)
+    await park(server, assignment, ask(), ask("else"))
+    token = (await link(server, task_id)).token
+    await answer(server, task_id, 1, "else")
+    again = await stream.task()
+    await server.advance(1)
+    await park(server, again, ask(), ask("more"))
+    # That is the question which was asked, with the time that it had.
+    assert (await read(server, token)).question_id == "go"
+    await answer(server, task_id, 1, "more")
+    await stream.report_one(await stream.task(), failed="broken")
+    await server.tasks.ResumeTask(ResumeTaskRequest(task_id=task_id))
+    await park(server, await stream.task(), ask())
+    assert await refusal(read(server, token)) == GONE
+    assert await refusal(say(server, token, 1)) == GONE
     assert await server.state(task_id) == "parked"
 
 

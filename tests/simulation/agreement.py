@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from taskyard_server.core.events import Event
@@ -121,10 +122,12 @@ def figures_agree(core: Scheduler, model: Model) -> None:
     parked = sum(job.state == "parked" for job in world.tasks.values())
     same("parked", stats.parked, parked)
     same("agents of the stats", set(stats.agents), set(world.figures))
+    queued = Counter(job.wish.agent for job in world.tasks.values() if job.state in WAITING)
+    flying = Counter(job.wish.agent for job in world.flying())
     for name, its in stats.agents.items():
         found = {each: getattr(its, each) for each in AGENT_COUNTERS}
         same(f"counters of {name}", found, {each: world.figures[name][each] for each in found})
-        same(f"load of {name}", (its.queued, its.inflight), (world.queued(name), len(world.flying(name))))
+        same(f"load of {name}", (its.queued, its.inflight), (queued[name], flying[name]))
     dispatched = world.counts["dispatched"]
     same("average latency", stats.avg_dispatch_latency_ms, world.latency / dispatched * 1000 if dispatched else 0.0)
     same("leases", [lease.task.id for lease in core.leases_after(0)], [job.id for job in world.leases()])

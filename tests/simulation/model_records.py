@@ -167,7 +167,7 @@ class Sent:
     is_over: bool = False
 
 
-@dataclass(slots=True)
+@dataclass
 class Job:
     """One task. `order` is the order of submission, `host` holds its lease, the `token`-th of all.
 
@@ -254,6 +254,12 @@ class Job:
     @property
     def target(self) -> str | None:
         return self.wish.target
+
+    def __copy__(self) -> Job:
+        """A shallow copy. Histories make very many, and that of the library takes several times as long."""
+        made = object.__new__(Job)
+        made.__dict__.update(self.__dict__)
+        return made
 
     def is_over_budget(self) -> bool:
         limit = self.wish.token_limit if self.raised_limit is None else self.raised_limit

@@ -17,10 +17,14 @@ NO_LINK: Final = "no such link, or its time is over"
 
 
 class AnswerLink(NamedTuple):
-    """A link to a question of a task, good `until` then, in seconds; None: as long as it is open. `by` has made it."""
+    """A link to a question of a task, good `until` then, in seconds; None: as long as it is open. `by` has made it.
+
+    The question is the one that is open until `asked_until`: a later run of its task may ask another of its name.
+    """
 
     task_id: str
     question: str
+    asked_until: float | None
     until: float | None
     by: str | None
 
@@ -32,8 +36,8 @@ class AnswerLink(NamedTuple):
 
 def link_token(link: AnswerLink, namespace: str, seal: Seal | None) -> str:
     """The token of a link. Without a `seal`, where nobody has to sign in, it can be read, and made by everybody."""
-    until = "" if link.until is None else repr(link.until)
-    return Listing(KIND, namespace, seal=seal).token(" ".join((link.task_id, link.question, until, link.by or "")))
+    times = ["" if each is None else repr(each) for each in (link.asked_until, link.until)]
+    return Listing(KIND, namespace, seal=seal).token(" ".join((link.task_id, link.question, *times, link.by or "")))
 
 
 def link_path(token: str, namespace: str) -> str:
@@ -52,7 +56,8 @@ def link_in(token: str, namespace: str, seal: Seal | None) -> AnswerLink:
     """The link of a token. Raises `NotFound` for one that was not made for this namespace."""
     try:
         text = Listing(KIND, namespace, seal=seal).start_name(token)
-        task_id, question, until, by = text.split(" ", 3)
-        return AnswerLink(task_id, question, float(until) if until else None, by or None)
+        task_id, question, *times, by = text.split(" ", 4)
+        asked_until, until = [float(each) if each else None for each in times]
+        return AnswerLink(task_id, question, asked_until, until, by or None)
     except (BadRequest, ValueError):
         raise NotFound(NO_LINK) from None

@@ -71,7 +71,8 @@ class ParkService(ParkServiceServicer):
             until = self._engine.now() + link_secs(request.life_secs)
         _, wait = await self._engine.questions.find(call.namespace, task_id, question, agents=call.access.agents)
         ends = [each for each in (until, wait.until) if each is not None]
-        token = link_token(AnswerLink(task_id, question, until, _principal()), call.namespace, call.seal)
+        link = AnswerLink(task_id, question, wait.until, until, _principal())
+        token = link_token(link, call.namespace, call.seal)
         return pb.CreateAnswerLinkResponse(
             token=token, href=link_path(token, call.namespace), until=timestamp(min(ends)) if ends else None
         )
@@ -83,6 +84,7 @@ class ParkService(ParkServiceServicer):
         call = current_call()
         link = self._link(request.token)
         task, wait = await self._engine.questions.find(call.namespace, link.task_id, link.question)
+        _check_question(link, wait)
         ends = [each for each in (link.until, wait.until) if each is not None]
         return pb.ReadAnswerLinkResponse(
             question_id=link.question,
@@ -97,7 +99,7 @@ class ParkService(ParkServiceServicer):
         del context
         call = current_call()
         link = self._link(request.token)
-        answer = _answer(request, link.task_id, link.question, link.answerer)
+        answer = _answer(request, link.task_id, link.question, link.answerer, link)
         await self._engine.questions.answer(call.namespace, answer)
         return pb.AnswerByLinkResponse(question_id=link.question)
 
@@ -137,17 +139,27 @@ def _principal() -> str | None:
 
 
 def _answer(
-    request: pb.AnswerQuestionRequest | pb.AnswerByLinkRequest, task_id: str, question: str, by: str | None
+    request: pb.AnswerQuestionRequest | pb.AnswerByLinkRequest,
+    task_id: str,
+    question: str,
+    by: str | None,
+    link: AnswerLink | None = None,
 ) -> NewAnswer:
     value = request.answer if request.HasField("answer") else Value(null_value=NULL_VALUE)
-    return NewAnswer(
-        task_id,
-        question,
-        value.SerializeToString(),
-        by,
-        lambda wait: check_answer(Question.FromString(wait.question or b""), value),
-        lambda other: Value.FromString(other) == value,
-    )
+
+    def check(wait: Wait) -> None:
+        if link is not None:
+            _check_question(link, wait)
+        check_answer(Question.FromString(wait.question or b""), value)
+
+    serialized = value.SerializeToString()
+    return NewAnswer(task_id, question, serialized, by, check, lambda other: Value.FromString(other) == value)
+
+
+def _check_question(link: AnswerLink, wait: Wait) -> None:
+    """Raise `NotFound` if a question is not the one of a link, but was asked later."""
+    if wait.until != link.asked_until:
+        raise NotFound(NO_LINK)
 
 
 def _open_question(task: Task, wait: Wait, is_shown: bool) -> tuple[pb.OpenQuestion, int]:
