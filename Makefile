@@ -14,8 +14,10 @@ WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 2))
 GATE_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 # What runs once more in the gate: compiled, and with a store. Pure rules are held as they are written, in one form.
+# Of the command line that is what shows what a store keeps.
 SECOND_FORMS := $(addprefix tests/,services executors webhooks metrics)
-WITH_FILES := $(addprefix tests/,app cli) $(addprefix tests/gateway/test_,transcripts.py shutdown.py host_streams.py) \
+OF_THE_STORE := commands list_history tree steps artifacts logs questions namespaces events schedules bulk
+WITH_FILES := tests/app $(OF_THE_STORE:%=tests/cli/test_%.py) $(addprefix tests/gateway/test_,transcripts.py shutdown.py host_streams.py) \
 	$(addprefix tests/clients/python/host/test_,real_server.py handlers_real_server.py short_heartbeats.py)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # What Python and pytest made of a source is kept for the next process, of which there are thousands.

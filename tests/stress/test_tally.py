@@ -21,11 +21,11 @@ from tests.waiting import LIMIT_SECS
 pytestmark = [pytest.mark.gate("fleets of processes"), pytest.mark.long]
 
 AGENTS = 200
-TASKS_PER_AGENT = int(os.environ.get("TASKS", "4000")) // AGENTS
+TASKS_PER_AGENT = int(os.environ.get("TASKS", "2000")) // AGENTS
 SEED = int(os.environ.get("SEED", "1"))
 LIMITS = {
-    "maxQueueSize": 12 * AGENTS,
-    "maxPerAgent": 16,
+    "maxQueueSize": 6 * AGENTS,
+    "maxPerAgent": 8,
     "maxInflight": 64,
     "maxPerAgentInflight": 8,
     "workerCount": 64,
