@@ -2,6 +2,8 @@
 
 import pytest
 
+from taskyard_server.core.figures.explain import explain
+
 from .test_parks import DEADLINE, ends, is_empty, parked, question, time
 
 
@@ -107,3 +109,34 @@ def test_a_target_that_is_released_by_one_that_goes_on_at_once_is_offered_to_no_
     assert task.state == "queued"
     # It would have lost its default deadline with the place of the head.
     assert younger.deadline == deadline
+
+
+def told(yard, task):
+    """What a task is said to wait for."""
+    return [
+        reason.message.removeprefix("the task is parked, and waits for ")
+        for reason in explain(yard.scheduler, yard.now, task).reasons
+    ]
+
+
+IN_TURN = "1 of 1 tasks to end, of which one waits for its end in turn"
+
+
+@pytest.mark.parametrize("between", [0, 1, 3])
+def test_tasks_that_wait_for_one_another_are_told_so(yard, between):
+    tasks = [yard.submit() for _ in range(2 + between)]
+    leases = [yard.start_one() for _ in tasks]
+    for lease, other in zip(leases, [*tasks[1:], tasks[0]], strict=True):
+        assert told(yard, tasks[0]) in ([], ["1 of 1 tasks to end"])
+        yard.park(lease, ends(other))
+    assert [told(yard, task) for task in tasks] == [[IN_TURN]] * len(tasks)
+    # Who waits for them, and is waited for by none of them, is in no circle.
+    assert told(yard, parked(yard, ends(tasks[0]))) == ["1 of 1 tasks to end"]
+
+
+def test_a_task_that_waits_for_one_that_comes_after_it_is_told_so(yard):
+    task = yard.submit()
+    lease = yard.start_one()
+    child = yard.submit(after=(task.id,))
+    yard.park(lease, ends(child), question())
+    assert told(yard, task) == [IN_TURN, "an answer to the question go"]

@@ -100,6 +100,8 @@ class Sight(NamedTuple):
 
 
 SEES_ALL: Final = Sight()
+MAX_FOLLOWED: Final = 10_000
+"""How many tasks are looked at to find that one waits for itself by way of others."""
 BEYOND_THE_QUEUE: Final = frozenset(
     {
         WaitKind.NO_HOST,
@@ -116,7 +118,8 @@ BEYOND_THE_QUEUE: Final = frozenset(
 def explain(scheduler: Scheduler, now: float, task: Task, sight: Sight = SEES_ALL) -> Explanation:
     """Why a task waits; without reasons if it is runnable, in flight, or has ended."""
     if task.state is PARKED:
-        reasons = [_of_a_wait(scheduler, wait, sight) for wait in task.history.park.waits] if task.history.park else []
+        waits = task.history.park.waits if task.history.park else ()
+        reasons = [_of_a_wait(scheduler, task, wait, sight) for wait in waits]
         return Explanation(task.id, task.state, False, reasons, None, False)
     if task.state not in WAITING and task.state is not PAUSED:
         return Explanation(task.id, task.state, False, [], None, False)
@@ -135,13 +138,14 @@ def explain(scheduler: Scheduler, now: float, task: Task, sight: Sight = SEES_AL
     return Explanation(task.id, task.state, task.state is QUEUED and not reasons, reasons, ahead, over_share)
 
 
-def _of_a_wait(scheduler: Scheduler, wait: Wait, sight: Sight) -> WaitReason:
+def _of_a_wait(scheduler: Scheduler, task: Task, wait: Wait, sight: Sight) -> WaitReason:
     """One of the things that a parked task waits for."""
     ids: tuple[str, ...] = ()
     if wait.kind == ENDS:
-        found = [scheduler.find(each) for each in wait.about]
-        live = [each for each in found if each is not None and each.state not in TERMINAL]
+        live = _live_of(scheduler, wait)
         ids, what = sight.ids(live), f"{len(live)} of {len(wait.about)} tasks to end"
+        if _is_in_a_circle(scheduler, task, live):
+            what += ", of which one waits for its end in turn"
     elif wait.kind == ANSWER:
         what = f"an answer to the question {wait.name}"
     elif wait.kind == EVENT:
@@ -150,6 +154,30 @@ def _of_a_wait(scheduler: Scheduler, wait: Wait, sight: Sight) -> WaitReason:
         what = f"the time of {wait.name}"
     message = PERSON_HAS_TAB if wait.key.startswith(HANDOFF_KEY) else f"the task is parked, and waits for {what}"
     return WaitReason(WaitKind(wait.kind), message, wait.name, wait.until, ids)
+
+
+def _live_of(scheduler: Scheduler, wait: Wait) -> list[Task]:
+    found = [scheduler.find(each) for each in wait.about]
+    return [each for each in found if each is not None and each.state not in TERMINAL]
+
+
+def _is_in_a_circle(scheduler: Scheduler, task: Task, awaited: list[Task]) -> bool:
+    """True if one of these tasks waits for the end of a task, by itself or by others."""
+    left, seen = list(awaited), set(awaited)
+    while left and len(seen) <= MAX_FOLLOWED:
+        each = left.pop()
+        others: list[Task] = []
+        if each.state is PARKED and each.history.park is not None:
+            others = [
+                other for wait in each.history.park.waits if wait.kind == ENDS for other in _live_of(scheduler, wait)
+            ]
+        elif each.state is PENDING and each.options.extras is not NO_EXTRAS:
+            others = scheduler.life.predecessors.awaited_by(each)
+        if task in others:
+            return True
+        left += [other for other in dict.fromkeys(others) if other not in seen]
+        seen.update(others)
+    return False
 
 
 def _of_itself(scheduler: Scheduler, now: float, task: Task, sight: Sight) -> Iterable[WaitReason]:
