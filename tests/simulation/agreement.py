@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from taskyard_server.core.events import Event
 from taskyard_server.core.figures.figures import add_to_totals, stats_of
@@ -27,8 +28,11 @@ def agree(core: Scheduler, model: Model, now: float, events: Sequence[Event], na
     _events_agree(events, world.happened)
     if [*map(of_task, tasks)] != [*map(of_job, world.tasks.values())]:
         _differ(tasks, model)
-    asking = [job.id for job in world.tasks.values() if any(wait.kind == "answer" for wait in job.waits)]
-    same("tasks with open questions", [task.id for task in core.parks.asking_after(0)], asking)
+    asking = [job for job in world.tasks.values() if any(wait.kind == "answer" for wait in job.waits)]
+    same("tasks with open questions", [task.id for task in core.parks.asking_after(0)], [job.id for job in asking])
+    asked = sum(wait.kind == "answer" for job in asking for wait in job.waits)
+    since = min((job.parked_at for job in asking if job.parked_at is not None), default=inf)
+    same("open questions", core.parks.open_questions(), (asked, since))
     counters = core._life.counters
     for name in COUNTERS:
         same(f"counter {name}", getattr(counters, name), world.counts[name])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
-from taskyard_server.core.history import Park
 from taskyard_server.core.runs.events import SentEvents
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
@@ -46,20 +43,10 @@ def recount_parks(core: Scheduler) -> None:
     _recount_events(parks.events, parked)
     asking = [task for task in tasks if (park := task.history.park) and any(w.kind == "answer" for w in park.waits)]
     same("tasks with open questions", list(parks.asking_after(0)), asking)
-    asked = [sum(wait.kind == "answer" for wait in _park(task).waits) for task in asking]
-    same(
-        "open questions", parks.open_questions(), (sum(asked), min((_park(task).since for task in asking), default=inf))
-    )
     rest = [task for task in tasks if isinstance(task._history, bytes)]
     same("tasks whose history is packed", rest, parked)
     open_ones = [task.id for task in tasks if task.state in ENDED and (park := task.history.park) and park.waits]
     same("ended tasks with open waits", open_ones, [])
-
-
-def _park(task: Task) -> Park:
-    park = task.history.park
-    assert park is not None
-    return park
 
 
 def _recount_events(events: SentEvents, parked: list[Task]) -> None:

@@ -83,7 +83,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a time that is over is waited for": [(Parks, "_wait", "<= now:", "< 0:")],
     "an answer leaves the task parked": [(Parks, "answer", "self._wake(now, task)", "self._index(now, task)")],
-    "a question may be answered twice": [(Parks, "_meet", "each is not wait", "True")],
+    "a question may be answered twice": [(Parks, "_meet", "each != wait", "True")],
     "what was answered is not known": [(Parks, "_meet", ", met=(*park.met, wait.key)", "")],
     "an answer that comes while the task runs is lost": [
         (Parks, "answer", "else:\n        self._meet(now, task, wait, result, by)", "else:\n        pass"),
@@ -137,7 +137,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     "parked tasks are left at the end of the process": [
         (simulator, "end_all", "task.state is not PAUSED:", 'task.state not in ("paused", "parked"):'),
     ],
-    "a parked task is explained by what has ended": [(explain, "_of_a_wait", " and each.state not in TERMINAL", "")],
+    "a parked task is explained by what has ended": [(explain, "_live_of", " and each.state not in TERMINAL", "")],
 }
 
 LOST: dict[str, list[Edit]] = {
