@@ -87,9 +87,10 @@ def _due(core: Scheduler, model: Model, now: float) -> None:
     """
     due, silence = core.next_due(), model.silent_from()
     life = core._life
-    if any(part.next_due() is not None for part in (life.predecessors, life.children.ends, life.parks.events)):
+    parts = (life.predecessors, life.children.ends, life.parks.ends, life.parks.events)
+    if any(part.next_due() is not None for part in parts):
         same(
-            "next_due while tasks are to be looked at for what they come after, end with or were sent",
+            "next_due while tasks are to be looked at for what they come after, end with, wait for or were sent",
             due is not None and due <= now,
             True,
         )

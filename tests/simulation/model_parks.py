@@ -23,6 +23,8 @@ class Parks:
         self._world = world
         self.came: list[Came] = []
         self.events = Events(world)
+        self.resumed: set[str] = set()
+        self._ends: dict[str, int] = {}
 
     def repeated(self, host_id: str, task_id: str, token: int) -> Job | None:
         """The task if it was parked under this token, and was not handed out since."""
@@ -90,25 +92,50 @@ class Parks:
 
     def come_due(self, now: float, job: Job) -> None:
         """Something that it waits for is over: a time, the time for an answer, or the tasks that it waits for."""
-        over = [wait for wait in job.waits if wait.until is not None and wait.until <= now]
-        for wait in over:
-            if wait.kind == "answer" and wait.default is None:
-                error = f"nobody answered the question {wait.name} in time"
-                self._world.end(now, job, "failed", error, code="question_expired")
-                return
+        met = job.met
         self._meet_ends(now, job)
         self._meet_events(now, job)
-        for wait in [wait for wait in over if wait in job.waits]:
+        over = [wait for wait in job.waits if wait.until is not None and wait.until <= now]
+        unanswered = [wait for wait in over if wait.kind == "answer" and wait.default is None]
+        if unanswered and job.met == met:
+            error = f"nobody answered the question {unanswered[0].name} in time"
+            self._world.end(now, job, "failed", error, code="question_expired")
+            return
+        for wait in [wait for wait in over if wait not in unanswered]:
             self._meet(now, job, wait, wait.default, None, is_expired=wait.kind != "time")
         self.wake(now, job)
 
-    def ended(self, now: float, ended: Job) -> None:
-        """Those that waited for that alone go on, the oldest first. What was resumed has not ended."""
-        for job in [job for job in self._world.tasks.values() if job.state == "parked"]:
-            ends = [wait for wait in job.waits if wait.kind == "ends" and ended.id in wait.about]
-            if not all(self.live(wait) for wait in ends):
-                self._meet_ends(now, job)
-                self.wake(now, job)
+    def ended(self, job: Job) -> None:
+        """A task that lived has ended, after all others that have."""
+        self._ends[job.id] = self._world.number()
+
+    def may_go_on(self, job: Job) -> bool:
+        """True if the ends of tasks, or an event, have come for one that is parked."""
+        return job.state == "parked" and (self._has_ended(job) or self.events.has_for(job))
+
+    def is_next(self, job: Job) -> bool:
+        """True if it may be the next that goes on: ends come before events.
+
+        Of several the one whose tasks had all ended first is next, and of those for which the same end came the oldest.
+        Where one of these was resumed in between, its waiters may have had their turns before.
+        """
+        over = [each for each in self._world.tasks.values() if each.state == "parked" and self._has_ended(each)]
+        sure = [each for each in over if not any(self.resumed & {*wait.about} for wait in each.waits)]
+        if job in sure:
+            return job is min(sure, key=self._turn)
+        return job in over or not over
+
+    def restarted(self) -> None:
+        """All that has ended did so before."""
+        self.resumed.clear()
+        self._ends.clear()
+
+    def _has_ended(self, job: Job) -> bool:
+        return any(wait.kind == "ends" and not self.live(wait) for wait in job.waits)
+
+    def _turn(self, job: Job) -> tuple[int, int]:
+        over = [wait.about for wait in job.waits if wait.kind == "ends" and not self.live(wait)]
+        return min(max((self._ends.get(each, 0) for each in about), default=0) for about in over), job.order
 
     def preferred_host(self, job: Job) -> str | None:
         """Where it was when it was parked, if that was its last lease."""
@@ -155,7 +182,8 @@ class Parks:
                 job.heard[name] = event.number
 
     def wake(self, now: float, job: Job) -> None:
-        """To its old place, with all events that came for it."""
+        """To its old place, with all that came for it."""
+        self._meet_ends(now, job)
         self._meet_events(now, job)
         self._world.enter(now, job, "queued")
         self._world.place(now, job)

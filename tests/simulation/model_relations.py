@@ -79,7 +79,7 @@ class Relations:
     def overdue(self) -> list[Job]:
         """The tasks that have to be queued or cancelled now, for all that they come after have ended, or one failed.
 
-        And those whose parents have ended, and for which events have come.
+        And those whose parents have ended, and for which ends or events have come.
         """
         its = [job for job in self._world.tasks.values() if self.follows(job)]
         verdicts = [(job, self.verdict(job)[0]) for job in its]
@@ -87,11 +87,16 @@ class Relations:
             job
             for job, verdict in verdicts
             if verdict == "failed" or (verdict == "clear" and not job.held and job.due is None)
-        ] + [job for job in self._world.tasks.values() if self.is_orphan(job) or self._may_get(job)]
+        ] + [job for job in self._world.tasks.values() if self.is_orphan(job) or self._world.parks.may_go_on(job)]
 
     def may_go(self, now: float, job: Job) -> bool:
-        """True if a task may be queued or cancelled for what it comes after or ends with, or an event that came."""
-        if self.is_orphan(job) or self._may_get(job):
+        """True if a task may be queued or cancelled for what it comes after, ends with, or waited for and has come."""
+        parks = self._world.parks
+        if self.is_orphan(job):
+            return True
+        if any(map(self.is_orphan, self._world.tasks.values())) or not parks.is_next(job):
+            return False
+        if parks.may_go_on(job):
             return True
         if not self.follows(job):
             return False
@@ -103,7 +108,7 @@ class Relations:
         if self.is_orphan(job):
             self._world.end(now, job, "cancelled", f"parent {job.ends_with} ended", stop="cancelled")
             return
-        if self._may_get(job):
+        if self._world.parks.may_go_on(job):
             self._world.parks.wake(now, job)
             return
         verdict, failed = self.verdict(job)
@@ -111,9 +116,6 @@ class Relations:
             self._world.end(now, job, "cancelled", f"predecessor {failed} failed")
         else:
             self._world.come_due(now, job)
-
-    def _may_get(self, job: Job) -> bool:
-        return job.state == "parked" and self._world.parks.events.has_for(job)
 
     def release(self, now: float, job: Job) -> None:
         """Let a held task go."""

@@ -170,6 +170,7 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
     model._held_up.clear()
     world.stops = []
     world.parks.came.clear()
+    world.parks.restarted()
     for event in world.parks.events.kept():
         event.is_over = False
     world.hosts = {name: host for name, host in world.hosts.items() if not host.machine.built_in}

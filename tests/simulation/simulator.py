@@ -362,10 +362,11 @@ class Simulation:
     def _advance_by(self, most: int) -> bool:
         """A look at a host that lives is something to do, too, though nothing comes of it."""
         looks = {host.id: host.silence_at for host in self.core.hosts if host.silence_at is not None}
-        # What is looked at may come to nothing, and so may the turn of a task that others wait for.
-        predecessors = self.core._life.predecessors
+        # What is looked at may come to nothing, and so may the turn of a task that others wait for, or that waits.
+        predecessors, ends = self.core._life.predecessors, self.core._life.parks.ends
         is_kept = predecessors.followers or self.core._life.children.named._of
-        silent = MANY if is_kept or predecessors.next_due() is not None else 0
+        is_looked_at = predecessors.next_due() is not None or ends.next_due() is not None
+        silent = MANY if is_kept or is_looked_at else 0
         armed = {task.id for tasks in self.core._life.pending.delayed._due.values() for task in tasks}
         self.model.world.relations.armed = armed
         checks = silent + len(looks) + sum(host.forget_at is not None for host in self.core.hosts)

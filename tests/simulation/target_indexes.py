@@ -109,7 +109,8 @@ def nothing_stays(core: Scheduler, now: float) -> None:
             ],
         ),
         ("retained", [None] * len(life.retention)),
-        ("parked", [*life.parks._timers._due, *life.parks._awaited, *life.parks._unended, *life.parks._asking]),
+        ("parked", [*life.parks._timers._due, *life.parks._asking]),
+        ("ends", [*life.parks.ends._awaited, *life.parks.ends._noted, *life.parks.ends._unended]),
     ):
         same(f"{what} that stay", kept, [])
     same("counts", (life.counts.queued, life.counts.inflight, life.counts.paused, life.counts.parked), (0,) * 4)

@@ -31,7 +31,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     "an event wakes nobody": [(SentEvents, "send", "self._note_due(now, event)", "event.due = {}")],
     "nobody is told when an event is to be got": [(Agenda, "next_due", "self._events.next_due()", "None")],
     "events come after all else": [
-        (Agenda, "_follow_one", "ends.act_on_one(now) or self._events.act_on_one(now)", "ends.act_on_one(now)"),
+        (Agenda, "_follow_one", "self._events.act_on_one(now) or ", ""),
     ],
     "an event is for one of those that wait": [
         (SentEvents, "send", "if event.may_reach(task)]", "if event.may_reach(task)][:1]")
@@ -48,13 +48,15 @@ MUTATIONS: dict[str, list[Edit]] = {
         (SentEvents, "next_for", ".get(name, 0)", ".get(max(dict(park.heard), default=name), 0)")
     ],
     "what is there already is not got": [(Parks, "_wait", " or self.events.has_for(task)", "")],
-    "what has come is lost if something else comes first": [(Parks, "_wake", "self._meet_events(now, task)", "pass")],
+    "what has come is lost if something else comes first": [
+        (Parks, "_wake", "self._meet_what_came(now, task)", "pass")
+    ],
     "what came before the time was over is too late": [
         (
             Parks,
             "_come_due",
-            "self._meet_ends(now, task)\n    self._meet_events(now, task)",
-            "self._meet_ends(now, task)",
+            "self._meet_what_came(now, task)",
+            "[self._meet(now, task, each, None, None) for each in before.waits if self.ends.is_over(each)]",
         ),
     ],
     "the payload is lost": [(Parks, "_meet_events", "event.payload, event.by", "None, event.by")],

@@ -81,7 +81,7 @@ MUTATIONS: dict[str, list[Edit]] = {
             "kept = tuple({**{wait.key: wait for wait in waits}, **known}.values())",
         ),
     ],
-    "a time that is over is waited for": [(Parks, "_wait", "<= now:", "< 0:")],
+    "a time that is over is waited for": [(Parks, "_index", "due <= now", "due < 0")],
     "an answer leaves the task parked": [(Parks, "answer", "self._wake(now, task)", "self._index(now, task)")],
     "a question may be answered twice": [(Parks, "_meet", "each != wait", "True")],
     "what was answered is not known": [(Parks, "_meet", ", met=(*park.met, wait.key)", "")],
@@ -99,23 +99,6 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a question without a default goes on": [(Parks, "_come_due", "wait.default is None", "False")],
     "no code tells that nobody answered": [
         (Parks, "_come_due", ", code=QUESTION_EXPIRED", ""),
-    ],
-    "the end of one of the tasks is enough": [
-        (
-            Parks,
-            "ended",
-            "if not all(its):\n            self._withdraw(parked)\n            if self._meet_ends(now, parked):",
-            "if True:\n            self._withdraw(parked)\n            if True:",
-        ),
-    ],
-    "the end of tasks is no step": [(Parks, "_meet_ends", "self._meet(now, task, wait, None, None)", "pass")],
-    "an end that was in time is met twice": [
-        (Parks, "_come_due", "wait.key not in met", "True"),
-    ],
-    "the ends of tasks wake nobody": [(Lifecycle, "finish", "self.parks.ended(now, task)", "pass")],
-    "what has ended is waited for": [(Parks, "_is_live", " and task.state not in TERMINAL", "")],
-    "what was resumed has ended": [
-        (Parks, "ended", "if self._meet_ends(now, parked):", "self._meet_ends(now, parked)\n            if True:"),
     ],
     "a task that was cancelled is woken": [(Parks, "end", "self._withdraw(task)", "pass")],
     "a question that was answered is listed": [(Parks, "_meet", "self._note_questions(task)", "pass")],

@@ -18,6 +18,7 @@ from .model_families import Families
 from .model_parks import Parks
 from .model_records import (
     COUNTED,
+    ENDED,
     FLYING,
     INTERRUPTED,
     OVER_BUDGET,
@@ -221,6 +222,7 @@ class World:
 
     def resume(self, now: float, job: Job) -> None:
         """Another run, at the old place."""
+        self.parks.resumed.add(job.id)
         self.relations.lives_by_itself(job)
         self._reopen(job)
         job.left = None
@@ -284,7 +286,7 @@ class World:
         """`stop` is the reason for its stream; None where the end is the host's own report."""
         if job.state not in TICKING:
             self._reopen(job)
-        flew = job.state in FLYING
+        flew, lived = job.state in FLYING, job.state not in ENDED
         if state == "failed" and (flew or job.state == "parked"):
             job.code, job.traceback = code, traceback
         self.enter(now, job, state, error)
@@ -306,7 +308,8 @@ class World:
                 self.counts["evicted"] += 1
                 self.forget(now, self.ended[0])
         self.settle(now, job.target)
-        self.parks.ended(now, job)
+        if lived:
+            self.parks.ended(job)
 
     def use_tokens(self, now: float, job: Job, used: int) -> None:
         """A heartbeat or a renewal tells what an attempt used; news of it only where that changed something."""

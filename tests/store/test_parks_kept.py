@@ -64,6 +64,36 @@ def test_tasks_whose_end_it_waits_for_are_known(yard):
     task = restart(yard, task)
     assert task.state == "parked"
     yard.scheduler.cancel(yard.now, children[1].id)
+    yard.pass_time(0)
+    assert task.state == "queued"
+
+
+def test_what_had_ended_before_a_restart_lets_it_go_on_the_oldest_first(yard):
+    child = yard.submit()
+    lease = yard.claim()
+    waits = [Wait("ends", "one", None, (child.id,)), Wait("ends", "two", None, (child.id, "tsk_gone"))]
+    tasks = [parked(yard, *waits) for _ in range(3)]
+    yard.complete(lease)
+    yard.commit()
+    yard.restart(0.0)
+    assert yard.scheduler.next_due() == yard.now
+    yard.scheduler.advance(yard.now, 2)
+    assert [yard.scheduler.get(task.id).state for task in tasks] == ["queued", "queued", "parked"]
+    yard.scheduler.advance(yard.now, 2)
+    assert yard.scheduler.get(tasks[2].id).state == "queued"
+
+
+def test_what_had_ended_and_is_resumed_after_a_restart_is_waited_for(yard):
+    child = yard.submit()
+    lease = yard.claim()
+    before = parked(yard, Wait("ends", "all", None, (child.id,)))
+    yard.fail(lease)
+    task = restart(yard, before)
+    yard.scheduler.resume(yard.now, child.id)
+    yard.pass_time(0)
+    assert task.state == "parked"
+    yard.scheduler.cancel(yard.now, child.id)
+    yard.pass_time(0)
     assert task.state == "queued"
 
 

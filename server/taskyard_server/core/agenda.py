@@ -39,6 +39,7 @@ class Agenda:
         self._retention = retention
         self._predecessors = predecessors
         self._children = children
+        self._awaited = parks.ends
         self._events = parks.events
         self._keys = keys
 
@@ -46,7 +47,8 @@ class Agenda:
         """When `advance` has something to do; None while nothing can come due. A rough answer may be too early."""
         due = sooner(self._timers.next_due(is_rough), self._retention.next_due())
         due = sooner(sooner(due, self._predecessors.next_due()), self._children.ends.next_due())
-        return sooner(sooner(due, self._events.next_due()), self._keys.next_due())
+        due = sooner(sooner(due, self._awaited.next_due()), self._events.next_due())
+        return sooner(due, self._keys.next_due())
 
     def advance(self, now: float, max_items: int) -> bool:
         """Act on what has come due, on `max_items` at most; whether more may be due."""
@@ -62,5 +64,6 @@ class Agenda:
             limit -= 1
 
     def _follow_one(self, now: float) -> bool:
-        ends, predecessors = self._children.ends, self._predecessors
-        return ends.act_on_one(now) or self._events.act_on_one(now) or predecessors.act_on_one(now)
+        if self._children.ends.act_on_one(now) or self._awaited.act_on_one(now):
+            return True
+        return self._events.act_on_one(now) or self._predecessors.act_on_one(now)

@@ -227,6 +227,7 @@ class Lifecycle:
             self.unique_keys.add(task)
         if self.predecessors.followers:
             self.predecessors.changed(now, task)
+        self.parks.ends.resumed(task)
         self.emit(now, task, before)
 
     # Ends
@@ -309,8 +310,7 @@ class Lifecycle:
                 self.unique_keys.remove(task)
         if self.predecessors.followers:
             self.predecessors.changed(now, task)
-        if self.parks.has_awaited:
-            self.parks.ended(now, task)
+        self.parks.ends.ended(now, task)
         if options is not NO_OPTIONS and options.trigger_id is not None:
             self.triggered.ended(now, task)
 

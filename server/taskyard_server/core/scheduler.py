@@ -379,7 +379,7 @@ class Scheduler:
         return self.schedules.advance(now, min(max_items, MAX_SCHEDULES_PER_ADVANCE)) or more
 
     def follow(self, now: float, max_tasks: int) -> None:
-        """Look at up to this many of the tasks that end with others which have ended, or come after them."""
+        """Look at up to this many of the tasks that end with others which have ended, wait for or come after them."""
         self._life.agenda.follow(now, max_tasks)
 
     def reconcile(self, now: float) -> None:

@@ -1,10 +1,10 @@
-"""What becomes of tasks that were parked: in their next runs, at other hosts, beside others that are waited for."""
+"""What becomes of tasks that were parked: in their next runs, and at other hosts."""
 
 import pytest
 
 from taskyard_server.core.figures.explain import explain
 
-from .test_parks import DEADLINE, ends, is_empty, parked, question, time
+from .test_parks import DEADLINE, ends, parked, question, time
 
 
 @pytest.fixture
@@ -34,41 +34,6 @@ def test_a_task_that_ended_while_it_was_parked_keeps_no_target(yard):
     yard.resume(task)
     # A restart goes by this.
     assert not task.keeps_target
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_the_end_of_one_set_of_tasks_is_enough(yard, first):
-    children = [yard.submit(), yard.submit()]
-    leases = [yard.start_one(), yard.start_one()]
-    task = parked(yard, ends(children[0], name="one"), ends(children[1], name="two"))
-    yard.complete(leases[first])
-    assert task.state == "queued"
-    assert [wait.name for wait in task.history.park.waits] == [["two", "one"][first]]
-    yard.complete(leases[1 - first])
-    assert is_empty(yard)
-
-
-def test_a_task_may_be_in_two_sets(yard):
-    child, other = yard.submit(), yard.submit()
-    leases = [yard.start_one(), yard.start_one()]
-    task = parked(yard, ends(child, other, name="one"), ends(child, name="two"), time(yard, 100))
-    yard.complete(leases[0])
-    assert task.state == "queued"
-    assert is_empty(yard)
-
-
-def test_a_task_that_was_resumed_has_not_ended(yard):
-    children = [yard.submit(), yard.submit()]
-    leases = [yard.start_one(), yard.start_one()]
-    task = parked(yard, ends(*children))
-    yard.fail(leases[0])
-    yard.resume(children[0])
-    yard.complete(leases[1])
-    # As it would be after a restart.
-    assert task.state == "parked"
-    yard.complete(yard.start_one())
-    assert task.state == "queued"
-    assert is_empty(yard)
 
 
 def test_a_run_that_failed_elsewhere_goes_to_any_host(yard):

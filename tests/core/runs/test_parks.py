@@ -46,7 +46,8 @@ def counts(yard):
 
 def is_empty(yard):
     parks = yard.scheduler.life.parks
-    return parks._overdue == parks._awaited == parks._unended == {} and parks._timers.next_tick() is None
+    ends = parks.ends
+    return ends._awaited == ends._noted == ends._unended == {} and parks._timers.next_tick() is None
 
 
 # What it holds
@@ -212,7 +213,7 @@ def test_answers_have_their_room_with_the_other_steps(yard):
     yard.answer(task, "go", bytes(1000))
 
 
-# Times and ends
+# Times
 
 
 def test_it_goes_on_when_its_time_has_come(yard):
@@ -231,45 +232,6 @@ def test_a_time_that_is_over_is_no_wait(yard):
     task = parked(yard, time(yard, 0))
     assert task.state == "queued"
     assert is_empty(yard)
-
-
-@pytest.mark.parametrize("end", ["complete", "fail", "cancel"])
-def test_it_goes_on_when_all_tasks_have_ended(yard, end):
-    children = [yard.submit(), yard.submit()]
-    leases = [yard.start_one(), yard.start_one()]
-    task = parked(yard, ends(*children))
-    yard.complete(leases[0])
-    assert task.state == "parked"
-    getattr(yard, end)(children[1] if end == "cancel" else leases[1])
-    assert task.state == "queued"
-    assert [(step.kind, step.name, step.is_expired) for step in yard.steps()] == [("ends", "all", False)]
-    assert task.history.park.waits == ()
-    assert is_empty(yard)
-
-
-def test_tasks_that_have_ended_or_are_unknown_are_not_waited_for(yard):
-    child = yard.submit()
-    yard.complete(yard.start_one())
-    task = parked(yard, ends(child, "tsk_unknown"))
-    assert task.state == "queued"
-
-
-def test_the_end_of_a_stranger_is_not_waited_for(yard):
-    yard.submit()
-    lease = yard.start_one()
-    stranger = yard.submit(agent="bob")
-    with pytest.raises(NotFound, match=f"waits: task {stranger.id} not found"):
-        yard.park(lease, ends(stranger))
-    assert lease.task.state == "running"
-
-
-def test_a_child_of_another_agent_is_waited_for(yard):
-    parent = yard.submit()
-    lease = yard.start_one()
-    child = yard.submit(agent="bob", parent_id=parent.id)
-    yard.park(lease, ends(child))
-    yard.complete(yard.start_one())
-    assert parent.state == "queued"
 
 
 # Deadlines and ends
@@ -438,13 +400,3 @@ def test_it_is_explained_by_what_it_waits_for(yard):
         ("ends", "all", None, (child.id,)),
         ("time", "pause", yard.now + 50, ()),
     ]
-
-
-def test_an_end_that_does_not_come_in_time_is_a_step_too(yard):
-    child = yard.submit()
-    yard.start_one()
-    task = parked(yard, Wait("ends", "all", yard.now + 5, (child.id,)))
-    yard.pass_time(6)
-    assert task.state == "queued"
-    assert [(step.kind, step.name, step.is_expired) for step in yard.steps()] == [("ends", "all", True)]
-    assert is_empty(yard)

@@ -14,10 +14,11 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
 from taskyard_server.core.errors import Conflict, NotFound, TooLarge
-from taskyard_server.core.history import ANSWER, ENDS, EVENT, TIME, Park
+from taskyard_server.core.history import ANSWER, EVENT, TIME, Park
 from taskyard_server.core.task import FAILED, PARKED, QUEUED, TERMINAL
 from taskyard_server.core.timers import TimerOrder
 
+from .awaited_ends import AwaitedEnds
 from .events import MAX_EVENT_BYTES, SentEvents, awaited
 from .steps import MAX_STEPS, MAX_STEPS_BYTES
 
@@ -81,27 +82,20 @@ class TaskMoves(Protocol):
 
 
 class Parks:
-    """The parked tasks of one namespace: when each is looked at, and which tasks it waits for."""
+    """The parked tasks of one namespace: when each is looked at, and what it waits for."""
 
     def __init__(self, life: TaskMoves, steps: Steps) -> None:
         self.steps = steps
         self.events = SentEvents(life.timers, life.readers, life.changes)
-        self.events.on_came = self._event_came
+        self.events.on_came = self._go_on
+        self.ends = AwaitedEnds(life.tasks)
+        self.ends.on_over = self._go_on
         self._life = life
         self._timers = life.timers.queue(self._come_due, TimerOrder.PARK)
-        self._overdue: dict[Task, float] = {}
-        """When those are looked at that wait for tasks which had all ended; others when a time of theirs is over."""
-        self._awaited: dict[str, dict[Task, None]] = {}
-        self._unended: dict[Task, list[set[str]]] = {}
         self._asking: list[Task] = []
         self._asked: dict[Task, int] = {}
         """How many open questions each of them has, those first that were parked first."""
         self._open = 0
-
-    @property
-    def has_awaited(self) -> bool:
-        """True if the end of any task is waited for."""
-        return bool(self._awaited)
 
     def new_park(self, now: float, task: Task, waits: Sequence[Wait], *, keeps_target: bool) -> Park:
         """A park for a task with a lease. A wait that the task has, by its kind and name, stays as it was.
@@ -171,20 +165,6 @@ class Parks:
             return self._open, park.since
         return 0, inf
 
-    def ended(self, now: float, task: Task) -> None:
-        """A task has ended: those that wait for that, and for no other with it, go on, the oldest first."""
-        for parked in sorted(self._awaited.pop(task.id, ()), key=_seq):
-            its = self._unended[parked]
-            for unended in its:
-                unended.discard(task.id)
-            if not all(its):
-                self._withdraw(parked)
-                if self._meet_ends(now, parked):
-                    self._wake(now, parked)
-                else:
-                    # One that had ended was resumed.
-                    self._index(now, parked)
-
     def end(self, task: Task) -> None:
         """A task that is, or was parked, has ended: nothing of it is open any more."""
         park = task.history.park
@@ -236,68 +216,54 @@ class Parks:
             self._note_questions(task)
             self._wake(now, task)
             return
-        due = self._index(now, task)
-        if due is not None and due <= now:
+        if self._index(now, task):
             self._come_due(now, task)
 
-    def _index(self, now: float, task: Task) -> float | None:
-        """Note when a parked task is to be looked at, and return it: when one of its times is over, or now."""
+    def _index(self, now: float, task: Task) -> bool:
+        """Note when a parked task is to be looked at; returns true if that is now."""
         park = task.history.park
         assert park is not None
         due = _first_end(park)
-        for wait in park.waits:
-            if wait.kind == ENDS:
-                unended = {each for each in wait.about if self._is_live(each)}
-                if unended:
-                    self._unended.setdefault(task, []).append(unended)
-                    for each in unended:
-                        self._awaited.setdefault(each, {})[task] = None
-                else:
-                    self._overdue[task] = due = now
         if due is not None:
             self._timers.add(due, task)
         self.events.wait(now, task)
+        is_over = self.ends.wait(now, task)
         task.pack()
-        return due
+        return is_over or (due is not None and due <= now)
 
     def _withdraw(self, task: Task) -> None:
         """Look at a task no more, whose waits are as they were."""
         task.unpack()
         park = task.history.park
         assert park is not None
-        due = self._overdue.pop(task, None)
-        if due is None:
-            due = _first_end(park)
+        due = _first_end(park)
         if due is not None:
             self._timers.remove(due, task)
         self.events.withdraw(task)
-        for each in {each for unended in self._unended.pop(task, ()) for each in unended}:
-            parked = self._awaited.get(each)
-            if parked is not None:
-                del parked[task]
-                if not parked:
-                    del self._awaited[each]
+        self.ends.withdraw(task)
 
     def _come_due(self, now: float, task: Task) -> None:
-        """The time of a wait is over, or the tasks have ended whose ends were waited for."""
+        """The time of a wait is over, or all is there that it was for. What has come by now counts first."""
+        before = task.history.park
+        assert before is not None
+        self._withdraw(task)
+        self._meet_what_came(now, task)
         park = task.history.park
         assert park is not None
-        self._withdraw(task)
         over = [wait for wait in park.waits if wait.until is not None and wait.until <= now]
+        unanswered = [wait for wait in over if wait.kind == ANSWER and wait.default is None]
+        if unanswered and park.met == before.met:
+            error = f"nobody answered the question {unanswered[0].name} in time"
+            self._life.finish(now, task, FAILED, None, error, code=QUESTION_EXPIRED)
+            return
         for wait in over:
-            if wait.kind == ANSWER and wait.default is None:
-                error = f"nobody answered the question {wait.name} in time"
-                self._life.finish(now, task, FAILED, None, error, code=QUESTION_EXPIRED)
-                return
-        self._meet_ends(now, task)
-        self._meet_events(now, task)
-        met = task.history.park.met if task.history.park is not None else ()
-        for wait in over:
-            if wait.key not in met:
+            # The run that goes on may end without that answer, and fails if it asks again.
+            if wait not in unanswered:
                 self._meet(now, task, wait, wait.default, None, is_expired=wait.kind != TIME)
         self._wake(now, task)
 
-    def _event_came(self, now: float, task: Task) -> None:
+    def _go_on(self, now: float, task: Task) -> None:
+        """Something has come for a parked task."""
         self._withdraw(task)
         self._wake(now, task)
 
@@ -312,17 +278,16 @@ class Parks:
         task.history = task.history._replace(park=park._replace(waits=waits, met=(*park.met, wait.key)))
         self._note_questions(task)
 
-    def _meet_ends(self, now: float, task: Task) -> bool:
-        """Keep which waits for the ends of tasks are over; whether any is."""
+    def _meet_what_came(self, now: float, task: Task) -> None:
+        """Keep the ends and the events that have come for a task that goes on."""
         park = task.history.park
         assert park is not None
-        over = [wait for wait in park.waits if wait.kind == ENDS and not any(map(self._is_live, wait.about))]
-        for wait in over:
-            self._meet(now, task, wait, None, None)
-        return bool(over)
+        for wait in park.waits:
+            if self.ends.is_over(wait):
+                self._meet(now, task, wait, None, None)
+        self._meet_events(now, task)
 
     def _meet_events(self, now: float, task: Task) -> None:
-        """Keep the events that have come for a task that goes on."""
         park = task.history.park
         assert park is not None
         for wait in park.waits:
@@ -343,9 +308,9 @@ class Parks:
         task.history = task.history._replace(park=park._replace(heard=heard))
 
     def _wake(self, now: float, task: Task) -> None:
-        """Queue a task again, in its old place, with all events that have come for it; a default deadline goes on."""
+        """Queue a task again, in its old place, with all that has come for it; a default deadline goes on."""
         life = self._life
-        self._meet_events(now, task)
+        self._meet_what_came(now, task)
         before = life.transition(task, QUEUED, None)
         life.counts.parked -= 1
         task.page.left(PARKED)
@@ -370,10 +335,6 @@ class Parks:
             asked.pop(task, None)
             if is_noted:
                 del asking[index]
-
-    def _is_live(self, task_id: str) -> bool:
-        task = self._life.tasks.get(task_id)
-        return task is not None and task.state not in TERMINAL
 
 
 def _seq(task: Task) -> int:
