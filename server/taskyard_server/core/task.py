@@ -195,15 +195,14 @@ class Task:
 
     @history.setter
     def history(self, history: History) -> None:
-        self._history = history
+        self._history = packed(history) if isinstance(self._history, bytes) else history
 
     def pack(self) -> None:
-        """Keep its history in few bytes, until it is replaced: the task rests."""
-        if not isinstance(self._history, bytes):
-            self._history = packed(self._history)
+        """Keep its history in few bytes from now on: the task rests."""
+        self._history = packed(self.history)
 
     def unpack(self) -> None:
-        """Have its history at hand: the task goes on, and all look at it."""
+        """Have its history at hand again: the task goes on, and all look at it."""
         self._history = self.history
 
     @property

@@ -53,7 +53,10 @@ def test_a_task_has_its_history_packed_while_it_is_parked(yard):
     yard.park(yard.start_one(), Wait("answer", "go"))
     park = task.history.park
     assert task.history is not task.history
-    assert task.history.park == park
+    # What is noted of it meanwhile is packed, too.
+    task.history = task.history._replace(reason="reason")
+    assert task.history is not task.history
+    assert (task.history.reason, task.history.park) == ("reason", park)
     yard.scheduler.parks.answer(yard.now, task, "go", b"yes", None)
     assert task.history is task.history
     assert task.history.park == park._replace(waits=(), met=("answer:go",))
