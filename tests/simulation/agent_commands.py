@@ -34,9 +34,9 @@ class AgentCommands:
         """Lets some host claim so many tasks."""
 
     def submit(self) -> None:
-        self._submit_one(self._chances.wish(self._sim.now))
+        self.submit_one(self._chances.wish(self._sim.now))
 
-    def _submit_one(self, wish: Wish) -> None:
+    def submit_one(self, wish: Wish) -> None:
         now, world = self._sim.now, self._model.world
         known = set(world.tasks)
         before = [(task.state, task.agent.id) for task in self._core.tasks_after(0)]
@@ -88,13 +88,13 @@ class AgentCommands:
         chances = self._chances
         wishes = chances.flood(self._sim.now)
         for wish in wishes:
-            self._submit_one(wish)
+            self.submit_one(wish)
         latest = list(self._task_ids)[-len(wishes) :]
         self.let_claim(chances.below(20))
         for task_id in chances.some_of(latest, max(0, len(latest) - chances.one_of([2, 15, 25, 40]))):
-            self._cancel_one(task_id)
+            self.cancel_one(task_id)
         for wish in wishes[:3]:
-            self._submit_one(replace(wish, agent=f"late {wish.agent}"))
+            self.submit_one(replace(wish, agent=f"late {wish.agent}"))
 
     def named(self, outcome: Any) -> str:
         """The id that the core gave to a task that it accepted or kept as rejected."""
@@ -106,9 +106,9 @@ class AgentCommands:
         return task.id
 
     def cancel(self) -> None:
-        self._cancel_one(self.some_task_id())
+        self.cancel_one(self.some_task_id())
 
-    def _cancel_one(self, task_id: str) -> None:
+    def cancel_one(self, task_id: str) -> None:
         now, tasks = self._sim.now, self._model.world.tasks
         before = tasks[task_id].state if task_id in tasks else "unknown"
         self._sim.given["cancel of", before] += 1

@@ -33,11 +33,6 @@ def sends_events(seed: int) -> bool:
     return seed % 36 == 13
 
 
-def waits_in_crowds(seed: int) -> bool:
-    """In another quarter many tasks wait for the end of the same one."""
-    return seed % 36 == 33
-
-
 class ParkCommands:
     """What the tasks of one life of a history wait for."""
 
@@ -110,11 +105,6 @@ class ParkCommands:
             # It may not wait for itself.
             known = [each for each in known if each != task_id]
         live = [each for each in known if tasks[each].state not in ENDED]
-        if waits_in_crowds(self._sim.seed) and dice.random() < 0.8:
-            parked = [job for job in tasks.values() if job.state == "parked"]
-            awaited = {each for job in parked for wait in job.waits for each in wait.about if each in live}
-            if awaited:
-                return (dice.choice(sorted(awaited)),)
         strangers = [job.id for job in tasks.values() if job.wish.agent != own]
         some = [dice.choice(live if live and dice.random() < 0.7 else known or ["tsk_nope"])]
         some += dice.sample(live, min(len(live), dice.choice([0, 0, 1, 2])))

@@ -25,6 +25,7 @@ from .agreement import agree, figures_agree
 from .artifact_commands import ArtifactCommands
 from .child_commands import ChildCommands
 from .counter_watch import Watch
+from .crowd_commands import CrowdCommands
 from .event_commands import EventCommands
 from .explanations import explained
 from .host_commands import EXECUTOR, HostCommands
@@ -155,7 +156,8 @@ class Simulation:
         self._parts = (agents, hosts, self._streams, self._operations, self._output, self._artifacts)
         self._sending = EventCommands(self)
         self._children = ChildCommands(self, agents, hosts, self._parks)
-        self._parts = (*self._parts, self._recording, self._parks, self._sending, self._children)
+        self._crowds = CrowdCommands(self, agents, hosts, self._parks, self._sending)
+        self._parts = (*self._parts, self._recording, self._parks, self._sending, self._children, self._crowds)
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {
@@ -200,6 +202,8 @@ class Simulation:
             self._parks.act()
         elif self._sending.wants():
             self._sending.send()
+        elif self._crowds.wants():
+            self._crowds.act()
         elif self._children.wants():
             self._children.act()
         elif self._operations.wants():
