@@ -199,7 +199,8 @@ class SentEvents:
     def act_on_one(self, now: float) -> bool:
         """Let the next task go on that is to get an event; False if there is none."""
         for event in self._due:
-            self.on_came(now, next(reversed(event.due)))
+            task, _ = event.due.popitem()
+            self.on_came(now, task)
             return True
         return False
 

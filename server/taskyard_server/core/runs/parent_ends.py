@@ -9,7 +9,7 @@ is resumed once its parent has ended lives by itself, and its options say so fro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.errors import Conflict, NotFound, Unavailable
 from taskyard_server.core.task import TERMINAL
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from taskyard_server.core.task_table import TaskTable
 
 CANCEL: Final = OnParentEnd.CANCEL
+
+T = TypeVar("T")
 
 
 class ParentEnds:
@@ -121,10 +123,16 @@ class ParentEnds:
         """Cancel the next task that ends with its parent; False if none is to be cancelled."""
         if not self.ending:
             return False
-        # The last ones are found at once, and the first ones of a large dict, once those before them are gone, are not.
-        parent = next(reversed(self.ending))
-        self.on_orphaned(now, next(reversed(self.ending[parent])), parent.id)
+        parent = _last_of(self.ending)
+        self.on_orphaned(now, _last_of(self.ending[parent]), parent.id)
         return True
+
+
+def _last_of(items: dict[Task, T]) -> Task:
+    """The last key of a dict, which is found at once: to look for the first or the last passes by all that are gone."""
+    task, value = items.popitem()
+    items[task] = value
+    return task
 
 
 def ended_text(parent_id: str) -> str:
